@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from mtlrun.data.frames import typed
 from mtlrun.data.table import Table
 from mtlrun.data.times import DATE, NUMBER, TimeSchema
 from mtlrun.errors import DataError
+
+if TYPE_CHECKING:
+    from mtlrun.data.roles import Roles
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,8 @@ class Clock:
         }
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any], *, has_numbers: bool) -> Clock:
-        """Return a clock from what `to_dict` returned.
+    def of_model(cls, inputs: Mapping[str, Any]) -> Clock:
+        """Return the clock of a model.
 
         A model of an earlier version does not say how its times are read. They are
         numbers if the column itself is a feature. A column that is no feature although
@@ -126,19 +130,21 @@ class Clock:
 
         Parameters
         ----------
-        content : mapping
-        has_numbers : bool
-            Whether the column of times is a feature that holds numbers.
+        inputs : mapping
+            ``input`` in its ``model.json``. The clock is as `to_dict` returned it.
 
         Raises
         ------
         DataError
             As `TimeSchema.from_dict`.
         """
+        content = inputs["clock"]
+        column = content["column"]
+        is_category = column in inputs.get("categories", {})
         times = None
         if content.get("times") is not None:
             times = TimeSchema.from_dict(content["times"])
-        elif has_numbers:
+        elif column in inputs["names"] and not is_category:
             times = TimeSchema(NUMBER, is_assumed=True)
         elif content.get("is_feature"):
             times = TimeSchema(DATE, is_assumed=True)
@@ -146,7 +152,7 @@ class Clock:
         if span is not None:
             span = tuple(span)
         return cls(
-            content["column"],
+            column,
             content["feature"],
             times,
             content["first"],
@@ -246,41 +252,85 @@ def feature_name(column: str, taken: Sequence[str]) -> str:
     return name
 
 
-def start_clock(
-    table: Table,
-    column: str,
-    times: Times,
-    task_id: np.ndarray | None,
-    tasks: Sequence[str],
-    *,
-    n_train: int,
-    is_feature: bool,
-) -> tuple[Clock, np.ndarray]:
-    """Return when each task begins, and the time of each row since then.
+def read_times(
+    table: Table, roles: Roles, n_train: int, clock: Clock | None = None
+) -> dict[str, Times]:
+    """Return the times of the columns that have a role as such, by their names.
 
     Parameters
     ----------
     table : Table
-    column : str
-    times : Times
-        Of the column.
+    roles : Roles
+    n_train : int
+        As of `Times.of`.
+    clock : Clock, optional
+        Of an earlier fit to rows of this table, whose schema is kept.
+
+    Raises
+    ------
+    DataError
+        As `Times.of`.
+    """
+    times: dict[str, Times] = {}
+    for name in (roles.since_first, roles.time):
+        if name is None or name in times:
+            continue
+        schema = None
+        if clock is not None and clock.column == name:
+            schema = clock.times
+        times[name] = Times.of(table, name, n_train, schema)
+    return times
+
+
+def with_numbers(table: Table, times: Mapping[str, Times]) -> Table:
+    """Return a table in which texts of times that are numbers are numbers."""
+    numbers = {}
+    for name, column in times.items():
+        is_text = not is_numeric_dtype(table.column(name))
+        if is_text and column.schema.kind == NUMBER:
+            numbers[name] = column.values
+    if not numbers:
+        return table
+    return replace(table, frame=table.frame.assign(**numbers))
+
+
+def start_clock(
+    table: Table,
+    roles: Roles,
+    times: Mapping[str, Times],
+    task_id: np.ndarray | None,
+    tasks: Sequence[str],
+    n_train: int,
+) -> tuple[Clock | None, np.ndarray | None]:
+    """Return when each task begins, and the time of each row since then.
+
+    Both are None where no column of times has a role.
+
+    Parameters
+    ----------
+    table : Table
+    roles : Roles
+    times : mapping of str to Times
+        As `read_times` returns them.
     task_id : ndarray of shape (n,) or None
         Task of each row; None if all tasks share their rows.
     tasks : sequence of str
     n_train : int
         Number of training rows, which come first. A task begins with the first of its
         training rows, if it has any, as for all new rows.
-    is_feature : bool
-        Whether the time since the first row is a feature of all methods.
 
     Raises
     ------
     DataError
         If the time is a feature, but can only be ranked.
     """
+    is_feature = roles.since_first is not None
+    column = roles.since_first or roles.time
+    if column is None:
+        return None, None
     if is_feature:
-        times.schema.refuse_counting(column)
-    values = times.values
+        times[column].schema.refuse_counting(column)
+    values = times[column].values
     if task_id is None:
         codes = np.zeros(len(values), dtype=int)
         names = [""]
@@ -296,7 +346,7 @@ def start_clock(
     clock = Clock(
         column,
         feature_name(column, table.columns),
-        times.schema,
+        times[column].schema,
         dict(zip(names, first.tolist(), strict=True)),
         is_feature=is_feature,
         span=(float(values.min()), float(values.max())),

@@ -55,16 +55,6 @@ def column_names(table: Any) -> list[Any] | None:
     return list(names)
 
 
-def has_time_zone(table: Any, position: int) -> bool:
-    """Whether a column of a polars or pyarrow frame holds times with a zone."""
-    types = getattr(table, "dtypes", None)
-    if types is None:
-        types = table.schema.types
-    column_type = types[position]
-    zone = getattr(column_type, "time_zone", None) or getattr(column_type, "tz", None)
-    return zone is not None
-
-
 def take_column(X: Any, column: int | str) -> tuple[Array, int]:
     """Return one column of X and its position.
 
@@ -298,6 +288,32 @@ def reading_parquet(name: str) -> Iterator[None]:
             "Is the file complete? If it is, its metadata may be damaged: write it "
             "again, with pandas or without the metadata of pandas.",
         ) from None
+
+
+def pandas_frame(frame: Any, names: Sequence[Any]) -> pd.DataFrame:
+    """Return a data frame of another package, without the row numbers of pandas."""
+    columns = {}
+    kept_names = []
+    for position, name in enumerate(names):
+        if not is_row_number(name):
+            values = pd.Series(take_column(frame, position)[0])
+            if _has_time_zone(frame, position):
+                # NumPy's dates are in UTC, and have no zone.
+                values = values.dt.tz_localize("UTC")
+            columns[position] = values
+            kept_names.append(name)
+    # Names may repeat, which is refused later, so that positions are the keys.
+    return pd.DataFrame(columns).set_axis(kept_names, axis=1)
+
+
+def _has_time_zone(table: Any, position: int) -> bool:
+    """Whether a column of a polars or pyarrow frame holds times with a zone."""
+    types = getattr(table, "dtypes", None)
+    if types is None:
+        types = table.schema.types
+    column_type = types[position]
+    zone = getattr(column_type, "time_zone", None) or getattr(column_type, "tz", None)
+    return zone is not None
 
 
 def with_index(frame: pd.DataFrame, table: str, notes: list[str]) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
 from mtlrun.data.class_labels import class_names, classes_of_tasks, label_columns
-from mtlrun.data.clock import Clock, Times, start_clock
+from mtlrun.data.clock import Clock, Times, read_times, start_clock, with_numbers
 from mtlrun.data.dataset import ELAPSED, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.frames import several
@@ -44,7 +44,7 @@ from mtlrun.data.role_checks import check_roles, check_single_labels
 from mtlrun.data.schema import UnknownTasks, gap_warning
 from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
 from mtlrun.data.table import Table, read_table_file, stack_sparse
-from mtlrun.data.times import NUMBER, TimeSchema, holds_dates
+from mtlrun.data.times import holds_dates
 from mtlrun.data.transforms import transform_named
 from mtlrun.data.weights import drop_unweighted_rows, normalize_weights, weights_of
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
@@ -225,7 +225,7 @@ def make_dataset(
     table: Table,
     roles: Roles,
     test: Table | None = None,
-    time_schema: TimeSchema | None = None,
+    clock: Clock | None = None,
 ) -> Dataset:
     """Make a data set of a table.
 
@@ -240,9 +240,8 @@ def make_dataset(
     roles : Roles
     test : Table, optional
         Rows to test on, of the same columns.
-    time_schema : TimeSchema, optional
-        How the column of times is read that counts the time since the first row.
-        Default: inferred from the rows of the table.
+    clock : Clock, optional
+        Of an earlier fit to rows of this table, by which times are read.
 
     Raises
     ------
@@ -280,23 +279,11 @@ def make_dataset(
         task_id = task_names.codes
         tasks = task_names.names
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
-    times = make.read_times(time_schema)
-    clock = None
-    elapsed = None
-    if make.clock_column is not None:
-        clock, elapsed = start_clock(
-            table,
-            make.clock_column,
-            times[make.clock_column],
-            task_id,
-            tasks,
-            n_train=make.n_train,
-            is_feature=roles.since_first is not None,
-        )
+    clock, elapsed = make.start_clock(clock, task_id, tasks)
     taken = _columns_with_role(roles, targets, task)
     X, features, categories = _features(make, taken, clock, elapsed)
     targets = [name for name in targets if name not in make.left_out]
-    source = _source(make, task_id, elapsed, times)
+    source = _source(make, task_id, elapsed)
     keep, tasks, task_id = _kept(make, y, task_type, tasks, task_id)
     X = X[keep]
     y = y[keep]
@@ -369,6 +356,7 @@ class DatasetBuilder:
     label_types: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     mixed: tuple[str, ...] = ()
+    times: dict[str, Times] = field(default_factory=dict)
 
     def refuse(self, wrong: Any, text: str, remedy: str) -> None:
         """Raise a DataError that names the first wrong row, if there is one."""
@@ -396,36 +384,25 @@ class DatasetBuilder:
         )
         return names
 
-    @property
-    def clock_column(self) -> str | None:
-        """The column by which the time since the first row is counted."""
-        return self.roles.since_first or self.roles.time
-
-    def read_times(self, schema: TimeSchema | None) -> dict[str, Times]:
-        """Return the times of the columns that have a role as such, and note formats.
+    def start_clock(
+        self, clock: Clock | None, task_id: np.ndarray | None, tasks: Sequence[str]
+    ) -> tuple[Clock | None, np.ndarray | None]:
+        """Read the columns of times; see `mtlrun.data.clock.start_clock`.
 
         Parameters
         ----------
-        schema : TimeSchema or None
-            Of the column by which the time since the first row is counted.
+        clock : Clock or None
+            Of an earlier fit.
+        task_id : ndarray of shape (n,) or None
+        tasks : sequence of str
         """
-        times: dict[str, Times] = {}
-        for name in (self.clock_column, self.roles.time):
-            if name is None or name in times:
-                continue
-            schema_of_column = None
-            if name == self.clock_column:
-                schema_of_column = schema
-            column = Times.of(self.table, name, self.n_train, schema_of_column)
-            times[name] = column
-            self.notes += column.schema.describe(name)
-            are_texts = not is_numeric_dtype(self.table.column(name))
-            if are_texts and column.schema.kind == NUMBER:
-                # Texts of numbers are no categories.
-                numbers = {name: column.values}
-                frame = self.table.frame.assign(**numbers)
-                self.table = replace(self.table, frame=frame)
-        return times
+        self.times = read_times(self.table, self.roles, self.n_train, clock)
+        for name, times in self.times.items():
+            self.notes += times.schema.describe(name)
+        self.table = with_numbers(self.table, self.times)
+        return start_clock(
+            self.table, self.roles, self.times, task_id, tasks, self.n_train
+        )
 
     def first_tasks(self, task: str) -> tuple[str, ...]:
         """Return the tasks whose order is given."""
@@ -837,10 +814,7 @@ def _note_small_tasks(make: DatasetBuilder, sizes: np.ndarray) -> None:
 
 
 def _source(
-    make: DatasetBuilder,
-    task_id: np.ndarray | None,
-    elapsed: np.ndarray | None,
-    times: Mapping[str, Times],
+    make: DatasetBuilder, task_id: np.ndarray | None, elapsed: np.ndarray | None
 ) -> dict[str, np.ndarray]:
     roles = make.roles
     source: dict[str, np.ndarray] = {}
@@ -853,7 +827,7 @@ def _source(
     if roles.group:
         source[GROUP] = make.full(roles.group, "group").codes
     if roles.time:
-        values = pd.Series(times[roles.time].values)
+        values = pd.Series(make.times[roles.time].values)
         rank = values.rank(method="dense").to_numpy(dtype=float)
         if roles.time_blocks or task_id is None:
             source[TIME] = rank

@@ -52,14 +52,12 @@ from mtlrun.data.formats.xlsx import read_sheet
 from mtlrun.data.frames import (
     column_name,
     column_names,
-    has_time_zone,
     is_frame,
-    is_row_number,
     load_frame,
     nameable,
     no_date,
+    pandas_frame,
     reading_parquet,
-    take_column,
     typed,
     with_index,
 )
@@ -535,7 +533,7 @@ def table_of_frame(
     names = column_names(frame)
     try:
         if names is not None and not isinstance(frame, pd.DataFrame):
-            frame = _pandas_frame(frame, names)
+            frame = pandas_frame(frame, names)
         frame = with_index(pd.DataFrame(frame), name, notes)
         typed_columns = {j: typed(frame.iloc[:, j]) for j in range(frame.shape[1])}
         frame = pd.DataFrame(typed_columns).set_axis(frame.columns, axis=1)
@@ -551,22 +549,6 @@ def table_of_frame(
     table = Table(name, frame, notes=notes)
     _unmark(table, like)
     return table
-
-
-def _pandas_frame(frame: Any, names: Sequence[Any]) -> pd.DataFrame:
-    """Return a data frame of another package, without the row numbers of pandas."""
-    columns = {}
-    kept_names = []
-    for position, name in enumerate(names):
-        if not is_row_number(name):
-            values = pd.Series(take_column(frame, position)[0])
-            if has_time_zone(frame, position):
-                # NumPy's dates are in UTC, and have no zone.
-                values = values.dt.tz_localize("UTC")
-            columns[position] = values
-            kept_names.append(name)
-    # Names may repeat, which is refused later, so that positions are the keys.
-    return pd.DataFrame(columns).set_axis(kept_names, axis=1)
 
 
 def _refuse_equal_names(names: Sequence[str], table: str) -> None:

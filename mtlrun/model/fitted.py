@@ -192,14 +192,9 @@ class Model(BaseEstimator):
     @property
     def _clock(self) -> Clock | None:
         """When each task begins, if features are derived from the time of the rows."""
-        inputs = self.about["input"]
-        clock = inputs.get("clock")
-        if clock is None:
+        if self.about["input"].get("clock") is None:
             return None
-        column = clock["column"]
-        is_category = column in inputs.get("categories", {})
-        has_numbers = column in inputs["names"] and not is_category
-        return Clock.from_dict(clock, has_numbers=has_numbers)
+        return Clock.of_model(self.about["input"])
 
     def _complete_features(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the names of the features that no training row lacked."""
@@ -288,11 +283,8 @@ class Model(BaseEstimator):
             )
         table = Table("data frame", frame[columns])
         clock = schema.clock
-        time_schema = None
-        if clock is not None:
-            time_schema = clock.times
         roles = self._roles(targets, schema)
-        dataset = make_dataset(table, roles, time_schema=time_schema).with_levels()
+        dataset = make_dataset(table, roles, clock=clock).with_levels()
         if clock is not None and clock.last_column in schema.features:
             dataset = dataset.with_elapsed()
         step = table_step(dataset).fit(dataset.X)
