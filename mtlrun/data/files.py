@@ -587,7 +587,15 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     container = CONTAINERS.get(path.suffix.lower(), "plain")
     if not path.is_file():
         if path.is_dir():
-            raise DataError(f"{path}: is a folder", "Name a file.")
+            remedy = "Name a file."
+            if next(path.glob("*=*"), None) is not None:
+                remedy = (
+                    "It is partitioned: read it with pandas.read_parquet, write one "
+                    "file, and check the column of its folders. Names such as 01 are "
+                    "read as the number 1 there, unless a schema of pyarrow names "
+                    "their type."
+                )
+            raise DataError(f"{path}: is a folder", remedy)
         if path.exists():
             with reading(path):
                 require_regular(path.stat(), path)

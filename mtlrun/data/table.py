@@ -28,7 +28,12 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
-from mtlrun.data.formats.mat import list_variables, read_mat, task_cells
+from mtlrun.data.formats.mat import (
+    list_variables,
+    read_mat,
+    split_equal_tasks,
+    task_cells,
+)
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import (
     counts_from_zero,
@@ -674,9 +679,17 @@ def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
     try:
         # The size from the footer, before anything is unpacked: a small file may hold
         # billions of equal cells.
-        file_info = parquet.ParquetFile(io.BytesIO(raw)).metadata
+        parquet_file = parquet.ParquetFile(io.BytesIO(raw))
+        file_info = parquet_file.metadata
         allow_cells(file.where(), file_info.num_rows, file_info.num_columns, len(raw))
         frame = pd.read_parquet(io.BytesIO(raw))
+        # Parquet keeps categories of texts only. Those of numbers are in the
+        # description of the frame that pandas has added.
+        description = parquet_file.schema_arrow.pandas_metadata or {}
+        for column in description.get("columns", []):
+            name = column["name"]
+            if column["pandas_type"] == "categorical" and name in frame.columns:
+                frame[name] = frame[name].astype("category")
         return table_of_frame(frame, file.where(), like)
     except DataError:
         raise
@@ -777,10 +790,18 @@ def _mat(file: DataFile) -> Table:
     if y in present:
         variables.append(y)
     content = read_mat(io.BytesIO(raw), name, variables)
-    X = content[x]
-    Y = content.get(y)
+    X, Y = split_equal_tasks(content[x], content.get(y))
     if isinstance(X, list) or isinstance(Y, list):
-        return _mat_tasks(X, Y, name, (x, y))
+        table = _mat_tasks(X, Y, name, (x, y))
+        if not isinstance(content[x], list):
+            n_tasks, n_rows, n_features = content[x].shape
+            table.notes.append(
+                f"{x} is an array of three dimensions, read as "
+                f"{counted(n_tasks, 'task')} of {counted(n_rows, 'row')} and "
+                f"{counted(n_features, 'feature')}: its first dimension is the task, "
+                "as scipy.io.savemat writes a list of arrays"
+            )
+        return table
     frame = _numbered(_matrix(X, name), name)
     if Y is None:
         return Table(name, frame, named=False)
