@@ -590,10 +590,9 @@ def data_file(path: Path) -> tuple[DataFile, str]:
             remedy = "Name a file."
             if next(path.glob("*=*"), None) is not None:
                 remedy = (
-                    "It is partitioned: read it with pandas.read_parquet, write one "
-                    "file, and check the column of its folders. Names such as 01 are "
-                    "read as the number 1 there, unless a schema of pyarrow names "
-                    "their type."
+                    "It is partitioned: read it with pandas.read_parquet, and pass the "
+                    "frame or write it as one file. Names of folders such as 01 are "
+                    "the number 1 there."
                 )
             raise DataError(f"{path}: is a folder", remedy)
         if path.exists():
