@@ -587,7 +587,14 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     container = CONTAINERS.get(path.suffix.lower(), "plain")
     if not path.is_file():
         if path.is_dir():
-            raise DataError(f"{path}: is a folder", "Name a file.")
+            remedy = "Name a file."
+            if next(path.glob("*=*"), None) is not None:
+                remedy = (
+                    "It is partitioned: read it with pandas.read_parquet, and pass the "
+                    "frame or write it as one file. Names of folders such as 01 are "
+                    "the number 1 there."
+                )
+            raise DataError(f"{path}: is a folder", remedy)
         if path.exists():
             with reading(path):
                 require_regular(path.stat(), path)

@@ -38,6 +38,8 @@ MIN_NUMBERED = 20
 MAX_GAPS = 2
 #: Whole numbers of this many digits, all of the same length, are identifiers.
 ID_DIGITS = 8
+#: Numbers that are names have at most this many decimals.
+NAME_DECIMALS = 4
 #: Names of columns that number the rows.
 _ROW_NAMES = ("rownames", "row", "index", "number", "no", "nr", "unnamed: 0")
 
@@ -153,6 +155,25 @@ def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
         f"--group {example} keeps the rows of a person together, "
         f"--also-grouped-by {example} gives each a level (SmoothMTL), "
         f"{drop_option(names)} {ignored}"
+    ]
+
+
+def decimal_tasks(column: pd.Series) -> list[str]:
+    """Return a line about tasks that are numbers with many decimals.
+
+    A target encoder turns the names of tasks into such numbers.
+    """
+    if not is_numeric_dtype(column) or is_bool_dtype(column):
+        return []
+    # In the type of the column: 0.1 of 32 bits has many decimals in 64.
+    numbers = column.dropna().to_numpy()
+    has_many = np.round(numbers, NAME_DECIMALS) != numbers
+    if not has_many.any():
+        return []
+    return [
+        f"tasks in {str(column.name)!r} are numbers with many decimals, such as "
+        f"{numbers[has_many][0]:.8g}: if they are means of a target (target encoding), use the "
+        "column of names instead"
     ]
 
 

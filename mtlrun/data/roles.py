@@ -35,6 +35,7 @@ from mtlrun.data.odd_columns import (
     MIN_TEXTS,
     OddCell,
     constant_within_tasks,
+    decimal_tasks,
     is_numbering,
     mixed_cell,
     repeated_ids,
@@ -376,9 +377,19 @@ class DatasetBuilder:
 
     def full(self, name: str, part: str) -> Names:
         """Return a column of names in which no cell may be empty."""
+        if part == "task":
+            self.notes += decimal_tasks(self.table.column(name))
         names = self.named(name)
+        is_missing = names.codes < 0
+        if is_missing.any() and self.table.sparse is None:
+            is_blank = self.table.frame.isna().all(axis=1).to_numpy(dtype=bool)
+            self.refuse(
+                is_missing & is_blank,
+                "all cells of the row are empty",
+                "Delete blank rows, in pandas with frame.dropna(how='all').",
+            )
         self.refuse(
-            names.codes < 0,
+            is_missing,
             f"the {part} column {name!r} is empty",
             f"Every row needs its {part}.",
         )

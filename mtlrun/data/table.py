@@ -32,6 +32,7 @@ from mtlrun.data.formats.mat import (
     feature_and_target_names,
     list_variables,
     read_mat,
+    split_tasks,
     task_cells,
 )
 from mtlrun.data.formats.sequences import read_fasta
@@ -59,6 +60,7 @@ from mtlrun.data.frames import (
     pandas_frame,
     reading_parquet,
     typed,
+    with_categories,
     with_index,
 )
 from mtlrun.data.names import (
@@ -704,7 +706,8 @@ def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
         shape = (info.num_rows, info.num_columns)
         allow_cells(file.where(), *shape, len(raw))
         memory.require_table(file.where(), *shape)
-        frame = stored.read().to_pandas()
+        description = stored.schema_arrow.pandas_metadata
+        frame = with_categories(stored.read().to_pandas(), description)
     return table_of_frame(frame, file.where(), like)
 
 
@@ -772,10 +775,9 @@ def _mat(file: DataFile) -> Table:
     if y in present:
         variables.append(y)
     content = read_mat(io.BytesIO(raw), name, variables)
-    X = content[x]
-    Y = content.get(y)
+    X, Y, notes = split_tasks(content[x], content.get(y), x)
     if isinstance(X, list) or isinstance(Y, list):
-        return _mat_tasks(X, Y, name, (x, y))
+        return _mat_tasks(X, Y, name, (x, y), notes)
     frame = _numbered(_matrix(X, name), name)
     if Y is None:
         return Table(name, frame, named=False)
@@ -791,7 +793,9 @@ def _mat(file: DataFile) -> Table:
     return Table(name, frame, default_targets=names, named=False)
 
 
-def _mat_tasks(X: Any, Y: Any, name: str, variables: tuple[str, str]) -> Table:
+def _mat_tasks(
+    X: Any, Y: Any, name: str, variables: tuple[str, str], notes: list[str]
+) -> Table:
     """Return cells with the rows of a task each; `Y` is None without targets."""
     has_targets = Y is not None
     if not has_targets:
@@ -811,6 +815,7 @@ def _mat_tasks(X: Any, Y: Any, name: str, variables: tuple[str, str]) -> Table:
         default_task=TASK,
         named=False,
         numbered_tasks=True,
+        notes=notes,
     )
 
 

@@ -33,6 +33,7 @@ from mtlrun.estimators.inputs import (
     drop_unweighted,
     encode_labels,
     refuse_list_of_arrays,
+    warn_of_row_order,
 )
 from mtlrun.estimators.params import ClassWeight, Declared, check_params
 from mtlrun.metrics import accuracy_per_task, r2_per_task
@@ -259,6 +260,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             X, y, task_id, sample_weight
         )
         names = column_names(y)
+        warn_of_row_order(X, y=y, sample_weight=sample_weight)
         X, ids = self._read_X(X, task_id, reset=reset)
         if names is not None:
             sample_weight = ordered_columns(sample_weight, names)
@@ -292,6 +294,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         """Return X as the model needs it, without the task column, and the task ids."""
         refuse_list_of_arrays(X)
+        warn_of_row_order(X, task_id=task_id)
         if self.task_column is not None:
             if task_id is not None:
                 raise ValueError(

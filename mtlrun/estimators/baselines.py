@@ -36,6 +36,7 @@ from mtlrun.estimators.inputs import (
     signs,
     takes_groups,
     task_codes,
+    warn_of_row_order,
 )
 from mtlrun.estimators.params import NamedParameters
 from mtlrun.metrics import accuracy_per_task, r2_per_task
@@ -94,6 +95,7 @@ class _Tasks(TaskLayout, BaseEstimator):
         """Return targets, task codes (None for a shared design) and weights."""
         refuse_list_of_arrays(X)
         self._check_columns(X, reset=True)
+        warn_of_row_order(X, y=y, task_id=task_id, sample_weight=sample_weight)
         if y is None:
             raise ValueError(
                 "This estimator requires y to be passed, but the target y is None."
@@ -149,9 +151,9 @@ class _Tasks(TaskLayout, BaseEstimator):
         """Return the task of each row, -1 if unknown; None stands for all tasks."""
         check_is_fitted(self, "tasks_")
         self._check_columns(X, reset=False)
-        return self._task_of_rows(
-            None if task_id is None else check_task_id(task_id, X.shape[0])
-        )
+        warn_of_row_order(X, task_id=task_id)
+        ids = None if task_id is None else check_task_id(task_id, X.shape[0])
+        return self._task_of_rows(ids)
 
 
 class _Wrapper(NamedParameters, BaseEstimator):

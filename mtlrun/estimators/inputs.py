@@ -5,11 +5,13 @@ labels and weights.
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.base import is_classifier
 from sklearn.utils import (
@@ -22,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.data.dataset import check_fitted
 from mtlrun.data.frames import ordered_columns, plain_ids, plain_values, take_column
+from mtlrun.data.odd_columns import NAME_DECIMALS
 from mtlrun.metrics import average, seen_rows
 from mtlrun.problem.taskdata import as_weights
 from mtlrun.utils.rows import take
@@ -29,6 +32,10 @@ from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Metric = Callable[..., Array]
+
+
+class UnlikelyInputWarning(UserWarning):
+    """Input that can be used as it is, but is probably not what was meant."""
 
 
 class TaskLayout:
@@ -57,6 +64,7 @@ class TaskLayout:
         ValueError
             For task ids with a 2-D `y`.
         """
+        warn_of_decimal_ids(ids)
         if y.ndim != 2:
             if ids is None:
                 return "single"
@@ -125,6 +133,7 @@ class TaskLayout:
         X, y, weights, task_id = self._of_known_tasks(X, y, weights, task_id)
         if not len(y):
             return np.nan
+        warn_of_row_order(X, y=y, sample_weight=weights)
         predicted = self.predict(X, task_id=task_id)
         if predicted.ndim == 2:
             y, weights = (
@@ -204,6 +213,13 @@ def refuse_list_of_arrays(X: Any) -> None:
     ValueError
         With the call to make instead.
     """
+    if getattr(X, "ndim", 2) == 3:
+        raise ValueError(
+            f"X has three dimensions, {tuple(X.shape)}. If the first one is the task, "
+            "stack the rows and say which row belongs to which task: "
+            "fit(X.reshape(-1, X.shape[2]), y.ravel(), "
+            "task_id=np.repeat(np.arange(X.shape[0]), X.shape[1]))"
+        )
     if isinstance(X, list | tuple) and len(X) and getattr(X[0], "ndim", 0) >= 2:
         raise ValueError(
             f"X is a list of {len(X)} arrays, one per task; stack them and say which "
@@ -211,6 +227,62 @@ def refuse_list_of_arrays(X: Any) -> None:
             "task_id=np.repeat(np.arange(len(Xs)), [len(y) for y in ys])). For one X "
             "that all tasks share pass a 2-D y with one column per task."
         )
+
+
+def warn_of_row_order(X: Any, **others: Any) -> None:
+    """Warn if the index of another argument has the labels of X in another order.
+
+    Rows are matched by position, as in scikit-learn.
+
+    Parameters
+    ----------
+    X : array-like
+    **others : array-like or None
+        Further arguments with a row per row of X, by name.
+    """
+    rows = _row_labels(X)
+    if rows is None:
+        return
+    for name, argument in others.items():
+        labels = _row_labels(argument)
+        if labels is not None and _is_reordered(rows, labels):
+            warnings.warn(
+                f"the index of {name} has the labels of the rows of X in another order. "
+                "Rows are matched by position, whatever their labels. If labels "
+                f"should count, pass {name}.loc[X.index]; if not, pass "
+                f"{name}.to_numpy().",
+                UnlikelyInputWarning,
+                stacklevel=4,
+            )
+
+
+def _row_labels(argument: Any) -> pd.Index | None:
+    if isinstance(argument, pd.DataFrame | pd.Series):
+        return argument.index
+    return None
+
+
+def _is_reordered(rows: pd.Index, labels: pd.Index) -> bool:
+    if len(rows) != len(labels) or rows.nlevels != labels.nlevels:
+        return False
+    # Rows shifted on purpose, as for lags, share some labels only.
+    return not rows.equals(labels) and bool(labels.isin(rows).all())
+
+
+def warn_of_decimal_ids(ids: Array | None) -> None:
+    """Warn if task ids are numbers with many decimals, as means of a target are."""
+    if ids is None or ids.dtype.kind != "f":
+        return
+    has_many = np.round(ids, NAME_DECIMALS) != ids
+    if not has_many.any():
+        return
+    warnings.warn(
+        f"task ids are numbers with many decimals, such as {ids[has_many][0]:.8g}. A "
+        "target encoder turns task names into such numbers, and equal ones become one "
+        "task. Pass the names, or task_id.astype(str) if the numbers are names.",
+        UnlikelyInputWarning,
+        stacklevel=4,
+    )
 
 
 def check_task_id(task_id: Any, n_rows: int) -> Array:
@@ -445,6 +517,7 @@ def check_groups(groups: Any, X: Any, sample_weight: Any = None) -> Array | None
     """
     if groups is None:
         return None
+    warn_of_row_order(X, groups=groups)
     names = plain_ids(groups)
     n_rows = _count_rows(X)
     if names.shape != (n_rows,):

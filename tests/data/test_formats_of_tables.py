@@ -77,6 +77,38 @@ def test_cells_in_matlab_files_are_tasks(tmp_path):
         dataset(tmp_path / "u.mat")
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (3, 4, 1), (3, 1, 4)])
+def test_equal_tasks_that_savemat_has_stacked_are_tasks(tmp_path, shape):
+    """It turns a list of equal arrays into one array, other lists into cells."""
+    y = Y[:, 0].reshape(shape)
+    savemat(tmp_path / "t.mat", {"X": list(X.reshape(3, 4, 3)), "Y": list(y)})
+    data = dataset(tmp_path / "t.mat")
+    np.testing.assert_array_equal(data.X, X)
+    np.testing.assert_array_equal(data.y, Y[:, 0])
+    np.testing.assert_array_equal(data.task_id, np.repeat([0, 1, 2], 4))
+    assert "3 tasks of 4 rows and 3 features" in data.notes
+
+
+def test_cells_beside_stacked_tasks_are_tasks(tmp_path):
+    parts = X.reshape(3, 4, 3)
+    for features, targets in (
+        (cells(*parts), Y[:, 0].reshape(3, 4)),
+        (parts, cells(*Y[:, 0].reshape(3, 4))),
+    ):
+        savemat(tmp_path / "t.mat", {"X": features, "Y": targets})
+        data = dataset(tmp_path / "t.mat")
+        np.testing.assert_array_equal(data.X, X)
+        np.testing.assert_array_equal(data.y, Y[:, 0])
+
+
+def test_tasks_along_the_last_dimension_are_rejected(tmp_path):
+    parts = X.reshape(3, 4, 3)[:, :, :2]
+    y = Y[:, 0].reshape(3, 4)
+    savemat(tmp_path / "t.mat", {"X": np.stack(parts, axis=2), "Y": y.T})
+    with pytest.raises(DataError, match="task 1 has 2 rows in X, 3 in Y"):
+        dataset(tmp_path / "t.mat")
+
+
 @pytest.mark.parametrize("ragged", [False, True])
 def test_targets_and_tasks_in_matlab_files_are_not_features_of_new_rows(
     tmp_path, ragged

@@ -331,3 +331,55 @@ def test_new_rows_have_a_header_of_numbers_if_the_model_knows_them(tmp_path):
     (tmp_path / "t.csv").write_text("2001,2002\n1.5,2.5\n")
     by_position = Schema(2, ("x1", "x2"), table=True)
     assert len(read_rows(tmp_path / "t.csv", by_position).X) == 2
+
+
+@pytest.mark.parametrize("container", ["frame", "csv", "parquet"])
+def test_a_blank_row_is_rejected_as_such(tmp_path, container):
+    blank = FRAME.copy()
+    blank.loc[5] = np.nan
+    source = blank
+    if container != "frame":
+        source = tmp_path / f"t.{container}"
+    if container == "csv":
+        blank.to_csv(source, index=False)
+    if container == "parquet":
+        blank.to_parquet(source)
+    with pytest.raises(DataError, match=r"all cells of the row are empty\n.*dropna"):
+        make_dataset(read_table(source), Roles(("y1",), task="school"))
+
+
+def test_tasks_that_look_like_encoded_targets_are_noted():
+    encoded = FRAME.assign(school=FRAME.groupby("school").y1.transform("mean"))
+    roles = Roles(("y1",), task="school")
+    assert "target encoding" in make_dataset(table_of_frame(encoded), roles).notes
+    ranks = FRAME.assign(school=encoded.school.rank(method="dense"))
+    tenths = FRAME.assign(school=np.float32(ranks.school / 10))
+    for frame in (FRAME, ranks, tenths):
+        assert "target encoding" not in make_dataset(table_of_frame(frame), roles).notes
+
+
+def test_a_folder_of_partitions_is_rejected_with_the_remedy(tmp_path):
+    (tmp_path / "parts" / "school=01").mkdir(parents=True)
+    with pytest.raises(DataError, match=r"is a folder\n.*read_parquet.*01"):
+        read_table(tmp_path / "parts")
+
+
+def test_categories_of_integers_remain_categories_in_a_parquet_file(tmp_path):
+    """Parquet stores their integers; pandas describes them as categories."""
+    frame = FRAME.assign(hours=pd.Categorical(np.arange(40) % 3 * 10))
+    frame.to_parquet(tmp_path / "t.parquet")
+    roles = Roles(("y1",), task="school", drop=("y2",))
+    for source in (frame, tmp_path / "t.parquet"):
+        data = make_dataset(read_table(source), roles)
+        assert data.categories["hours"] == ["0", "10", "20"]
+
+
+def test_objects_that_are_integers_with_gaps_are_numbers():
+    objects = pd.Series([None, *range(1, 40)], dtype=object)
+    data = make_dataset(
+        table_of_frame(FRAME.assign(hours=objects)),
+        Roles(("y1",), task="school", keep=("hours",)),
+    )
+    assert "hours" not in data.categories
+    hours = data.X[:, data.features.index("hours")]
+    np.testing.assert_array_equal(hours, [np.nan, *range(1, 40)])
