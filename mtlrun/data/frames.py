@@ -258,6 +258,26 @@ def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([index_columns, stored.reset_index(drop=True)], axis=1)
 
 
+def with_categories(
+    frame: pd.DataFrame, description: Mapping[str, Any] | None
+) -> pd.DataFrame:
+    """Return the frame of a Parquet file with the categories that pandas wrote.
+
+    Parquet keeps categories of texts only; those of numbers become numbers.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    description : mapping or None
+        What pandas wrote about the frame (``pandas_metadata`` of pyarrow).
+    """
+    types = {}
+    for column in (description or {}).get("columns", []):
+        if column["pandas_type"] == "categorical" and column["name"] in frame.columns:
+            types[column["name"]] = "category"
+    return frame.astype(types)
+
+
 def is_row_number(name: Any) -> bool:
     """Whether pyarrow stored an index of pandas that has no name in this column."""
     return (

@@ -268,7 +268,6 @@ def make_dataset(table: Table, roles: Roles, test: Table | None = None) -> Datas
     y, task_type, tasks, labels = _targets(make, targets, task)
     task_id = None
     if task is not None:
-        make.notes += decimal_tasks(table.column(task))
         task_names = make.full(task, "task").sorted(make.first_tasks(task))
         task_id = task_names.codes
         tasks = task_names.names
@@ -369,6 +368,8 @@ class DatasetBuilder:
 
     def full(self, name: str, part: str) -> Names:
         """Return a column of names in which no cell may be empty."""
+        if part == "task":
+            self.notes += decimal_tasks(self.table.column(name))
         names = self.named(name)
         is_missing = names.codes < 0
         if is_missing.any() and self.table.sparse is None:

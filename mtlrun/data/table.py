@@ -28,12 +28,7 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from mtlrun.data.files import DataFile, Snapshot, data_file
 from mtlrun.data.formats.arff import ArffTable, meka_labels, read_arff
-from mtlrun.data.formats.mat import (
-    list_variables,
-    read_mat,
-    split_equal_tasks,
-    task_cells,
-)
+from mtlrun.data.formats.mat import list_variables, read_mat, split_tasks, task_cells
 from mtlrun.data.formats.sequences import read_fasta
 from mtlrun.data.formats.svmlight import (
     counts_from_zero,
@@ -57,6 +52,7 @@ from mtlrun.data.frames import (
     no_date,
     take_column,
     typed,
+    with_categories,
     with_index,
 )
 from mtlrun.data.names import (
@@ -682,14 +678,8 @@ def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
         parquet_file = parquet.ParquetFile(io.BytesIO(raw))
         file_info = parquet_file.metadata
         allow_cells(file.where(), file_info.num_rows, file_info.num_columns, len(raw))
-        frame = pd.read_parquet(io.BytesIO(raw))
-        # Parquet keeps categories of texts only. Those of numbers are in the
-        # description of the frame that pandas has added.
-        description = parquet_file.schema_arrow.pandas_metadata or {}
-        for column in description.get("columns", []):
-            name = column["name"]
-            if column["pandas_type"] == "categorical" and name in frame.columns:
-                frame[name] = frame[name].astype("category")
+        description = parquet_file.schema_arrow.pandas_metadata
+        frame = with_categories(pd.read_parquet(io.BytesIO(raw)), description)
         return table_of_frame(frame, file.where(), like)
     except DataError:
         raise
@@ -790,17 +780,10 @@ def _mat(file: DataFile) -> Table:
     if y in present:
         variables.append(y)
     content = read_mat(io.BytesIO(raw), name, variables)
-    X, Y = split_equal_tasks(content[x], content.get(y))
+    X, Y, notes = split_tasks(content[x], content.get(y), x)
     if isinstance(X, list) or isinstance(Y, list):
         table = _mat_tasks(X, Y, name, (x, y))
-        if not isinstance(content[x], list):
-            n_tasks, n_rows, n_features = content[x].shape
-            table.notes.append(
-                f"{x} is an array of three dimensions, read as "
-                f"{counted(n_tasks, 'task')} of {counted(n_rows, 'row')} and "
-                f"{counted(n_features, 'feature')}: its first dimension is the task, "
-                "as scipy.io.savemat writes a list of arrays"
-            )
+        table.notes += notes
         return table
     frame = _numbered(_matrix(X, name), name)
     if Y is None:

@@ -33,7 +33,6 @@ from mtlrun.estimators.inputs import (
     drop_unweighted,
     encode_labels,
     refuse_list_of_arrays,
-    warn_of_decimal_ids,
     warn_of_row_order,
 )
 from mtlrun.estimators.params import ClassWeight, Declared, check_params
@@ -263,7 +262,6 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         names = column_names(y)
         warn_of_row_order(X, y=y, sample_weight=sample_weight)
         X, ids = self._read_X(X, task_id, reset=reset)
-        warn_of_decimal_ids(ids)
         if names is not None:
             sample_weight = ordered_columns(sample_weight, names)
         y = self._read_y(y, X.shape[0])

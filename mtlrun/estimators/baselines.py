@@ -36,7 +36,6 @@ from mtlrun.estimators.inputs import (
     signs,
     takes_groups,
     task_codes,
-    warn_of_decimal_ids,
     warn_of_row_order,
 )
 from mtlrun.estimators.params import NamedParameters
@@ -111,7 +110,6 @@ class _Tasks(TaskLayout, BaseEstimator):
             ids = None
         else:
             ids = check_task_id(task_id, len(y))
-        warn_of_decimal_ids(ids)
         self._layout = self._layout_of(y, ids)
         if self._layout == "shared":
             if names is None:
@@ -154,9 +152,8 @@ class _Tasks(TaskLayout, BaseEstimator):
         check_is_fitted(self, "tasks_")
         self._check_columns(X, reset=False)
         warn_of_row_order(X, task_id=task_id)
-        return self._task_of_rows(
-            None if task_id is None else check_task_id(task_id, X.shape[0])
-        )
+        ids = None if task_id is None else check_task_id(task_id, X.shape[0])
+        return self._task_of_rows(ids)
 
 
 class _Wrapper(NamedParameters, BaseEstimator):

@@ -64,6 +64,7 @@ class TaskLayout:
         ValueError
             For task ids with a 2-D `y`.
         """
+        warn_of_decimal_ids(ids)
         if y.ndim != 2:
             if ids is None:
                 return "single"

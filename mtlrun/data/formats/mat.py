@@ -284,7 +284,7 @@ def task_cells(
     return features, [cell.astype(np.float64).ravel() for cell in targets]
 
 
-def split_equal_tasks(inputs: Any, targets: Any) -> tuple[Any, Any]:
+def split_tasks(inputs: Any, targets: Any, variable: str) -> tuple[Any, Any, list[str]]:
     """Return arrays whose first axis is the task as lists with an array per task.
 
     That is how `scipy.io.savemat` writes lists of arrays of equal shape; a cell array
@@ -296,8 +296,24 @@ def split_equal_tasks(inputs: Any, targets: Any) -> tuple[Any, Any]:
         As returned by `read_mat`. Features are stacked if the array has shape
         (n_tasks, n_rows, n_features), targets if it has shape (n_tasks, n_rows),
         (n_tasks, n_rows, 1) or (n_tasks, 1, n_rows) beside features of tasks.
+    variable : str
+        Name of the features.
+
+    Returns
+    -------
+    inputs, targets : as passed, or lists of ndarray
+    notes : list of str
+        A sentence about features that were split.
     """
+    notes = []
     if getattr(inputs, "ndim", 2) == 3:
+        n_tasks, n_rows, n_features = inputs.shape
+        notes.append(
+            f"{variable} is an array of three dimensions, read as "
+            f"{counted(n_tasks, 'task')} of {counted(n_rows, 'row')} and "
+            f"{counted(n_features, 'feature')}: its first dimension is the task, as "
+            "scipy.io.savemat writes a list of arrays"
+        )
         inputs = list(inputs)
     if (
         isinstance(inputs, list)
@@ -305,7 +321,7 @@ def split_equal_tasks(inputs: Any, targets: Any) -> tuple[Any, Any]:
         and len(targets) == len(inputs)
     ):
         targets = list(targets)
-    return inputs, targets
+    return inputs, targets, notes
 
 
 def _misfits(
