@@ -777,7 +777,9 @@ def _mat(file: DataFile) -> Table:
     content = read_mat(io.BytesIO(raw), name, variables)
     X, Y, notes = split_tasks(content[x], content.get(y), x)
     if isinstance(X, list) or isinstance(Y, list):
-        return _mat_tasks(X, Y, name, (x, y), notes)
+        table = _mat_tasks(X, Y, name, (x, y))
+        table.notes += notes
+        return table
     frame = _numbered(_matrix(X, name), name)
     if Y is None:
         return Table(name, frame, named=False)
@@ -793,9 +795,7 @@ def _mat(file: DataFile) -> Table:
     return Table(name, frame, default_targets=names, named=False)
 
 
-def _mat_tasks(
-    X: Any, Y: Any, name: str, variables: tuple[str, str], notes: list[str]
-) -> Table:
+def _mat_tasks(X: Any, Y: Any, name: str, variables: tuple[str, str]) -> Table:
     """Return cells with the rows of a task each; `Y` is None without targets."""
     has_targets = Y is not None
     if not has_targets:
@@ -815,7 +815,6 @@ def _mat_tasks(
         default_task=TASK,
         named=False,
         numbered_tasks=True,
-        notes=notes,
     )
 
 
