@@ -28,7 +28,7 @@ _PATIENCE = 3
 _WINDOW = 10
 _CAUTION = 10.0
 # A decrease below this fraction of the terms of an objective is rounding.
-_ROUNDING = 4 * float(np.finfo(np.float64).eps)
+_ROUNDING = float(np.finfo(np.float64).eps)
 
 
 @dataclass
@@ -250,7 +250,7 @@ class RemainingDecrease:
         r; infinite in the first rounds.
     remaining : float
         The estimate, as a fraction of the unit; infinite in the first rounds, and where
-        decreases grow. It is 0 after a round that changes the value by rounding only.
+        decreases grow. It is 0 after ten rounds that changed the value by rounding.
     """
 
     def __init__(self) -> None:
@@ -281,17 +281,19 @@ class RemainingDecrease:
         self.remaining = np.inf
         if np.isinf(decrease):
             return
-        if decrease <= _ROUNDING * size:
-            self.remaining = 0.0
-            return
         self._decreases = [*self._decreases[1 - _WINDOW :], decrease]
         if len(self._decreases) < _WINDOW:
             return
-        slope = np.polyfit(range(_WINDOW), np.log(self._decreases), deg=1)[0]
+        rounding = _ROUNDING * size
+        if sum(self._decreases) <= rounding:
+            self.remaining = 0.0
+            return
+        decreases = np.maximum(self._decreases, rounding)
+        slope = np.polyfit(range(_WINDOW), np.log(decreases), deg=1)[0]
         self.rate = float(np.exp(slope))
         if self.rate < 1:
             share = self.rate / (1 - self.rate)
-            self.remaining = _CAUTION * max(self._decreases) / unit * share
+            self.remaining = _CAUTION * float(decreases.max()) / unit * share
 
 
 def start_parts(

@@ -201,6 +201,9 @@ def random_precision(
         "final_excess",
     ),
     varies=("seconds*", "final_excess"),
+    changes=[
+        "our algorithm rotates W and the precisions, and all stop when little is left"
+    ],
 )
 def fetr_convergence(
     dataset: Dataset,
