@@ -28,6 +28,11 @@ from mtlrun.solvers.relationship.fetr import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_STOP_CHANGE = (
+    "Rotations of W and the precision matrices speed up the descent, which stops when "
+    "little is left to gain; it used to stop when one round gained little."
+)
+
 
 class _MatrixNormal(RegressorMTL, BaseMTL):
     """loss + eta ||W||^2 + rho * (minus the logarithm of a matrix-normal prior).
@@ -52,11 +57,10 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
     fit_intercept : bool, default True
         Whether to fit an intercept per task. Intercepts are not penalized.
     tol : float, default 1e-5
-        The solver stops when a round lowers the objective by at most this fraction of
-        loss + eta ||W||^2. If each round gains little, much more may be left: see
-        `rate_`.
+        The solver stops when further rounds would lower the objective by at most this
+        fraction of loss + eta ||W||^2, as the rate of the last rounds predicts.
     max_iter : int, default 500
-        Largest number of rounds of the three block steps.
+        Largest number of rounds of the block steps.
 
     Attributes
     ----------
@@ -67,13 +71,10 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
     objective_ : list of float
         Values of the objective after every round.
     stop_crit_ : float
-        Relative decrease in the last round; `gap_` is None, since there is no
-        certificate.
-    rate_ : float or None
-        Estimated linear rate: how much of the last round's gain the next one would
-        have. Further rounds would gain about ``stop_crit_ * rate_ / (1 - rate_)``; with
-        a rate near 1, as with a large `rho`, choose a smaller `tol`. None where the
-        solver did not converge, or gained nothing.
+        The fraction that `tol` bounds; `gap_` is None, since there is no certificate.
+    rate_ : float
+        Linear rate of the last rounds: by how much a round lowers the objective,
+        divided by how much the one before did. Infinite after a few rounds.
     """
 
     _by_sums: ClassVar = True
@@ -101,7 +102,6 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            estimate_rate=True,
             **self._options(),
         )
         state = result.info["state"]
@@ -131,11 +131,15 @@ class FETR(_MatrixNormal):
     finds a stationary point, and the objective never rises. For rho -> 0 this is
     `IndependentRidge` with ``alpha = eta``.
 
+    A large `rho` ties W to the eigenvectors of S1 and S2, and the paper's three steps
+    turn them by a little at a time. A fourth one turns W and them together, which
+    leaves the prior as it is.
+
     Parameters
     ----------
     accelerate : bool, default True
-        Whether to extrapolate the precision matrices between rounds; False is the
-        paper's plain iteration.
+        Whether to turn W and the precision matrices together; False is the paper's
+        plain iteration.
 
     References
     ----------
@@ -161,6 +165,7 @@ class FETR(_MatrixNormal):
             "iterations of CG"
         ),
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
+        changes=(_STOP_CHANGE,),
     )
 
     def __init__(
@@ -200,15 +205,16 @@ class MTFRL(_MatrixNormal):
     """Multi-task regression with a matrix-normal prior, fitted by flip-flop updates
     (MTFRL).
 
-    The model and the W-step are the same as in `FETR`, whose objective is reported::
+    The model and the W-step are the same as in `FETR`, but the precision matrices come
+    from maximum-likelihood updates with a fudge factor, ``S1 = clip((W S2 W' / T +
+    fudge I)^{-1})`` and ``S2 = clip((W' S1 W / d + fudge I)^{-1})``, where clip moves
+    eigenvalues into [lower, upper]. The fudge factor keeps the inverses defined and
+    biases them. These updates minimize, block by block::
 
-        sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - T log|S1| - d log|S2|]
+        sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') + T r(S1) + d r(S2)]
 
-    but the precision matrices come from maximum-likelihood updates with a fudge factor,
-    ``S1 = clip((W S2 W' / T + fudge I)^{-1})`` and ``S2 = clip((W' S1 W / d + fudge
-    I)^{-1})``, where clip moves eigenvalues into [lower, upper]. The fudge factor keeps
-    the inverses defined and biases them. The updates minimize nothing, so the objective
-    may rise.
+    with ``r(S) = fudge tr(S) - log|S|``, the objective of `FETR` with a penalty on
+    large precisions. It is fitted by the same four steps.
 
     Parameters
     ----------
@@ -225,6 +231,7 @@ class MTFRL(_MatrixNormal):
         cite=("zhang2010sparse",),
         complexity="as FETR",
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
+        changes=(_STOP_CHANGE,),
     )
 
     def __init__(

@@ -78,14 +78,15 @@ def relative_gap(
     Returns
     -------
     float
-        Infinite where a value is infinite or NaN; 0 where all values are 0.
+        At least 0: a negative difference is rounding. Infinite where a value is
+        infinite or NaN; 0 where all values are 0.
     """
     if not (np.isfinite(primal) and np.isfinite(dual)):
         return float("inf")
     difference = primal - dual if gap is None else gap
     size = gap_scale(primal, dual, null)
     if size > 0:
-        return difference / size
+        return max(difference, 0.0) / size
     return 0.0
 
 

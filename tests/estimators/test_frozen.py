@@ -32,8 +32,6 @@ SETTINGS = {
     "DivideAndConquerRMTL": {"n_blocks": 2},
     "DivideAndConquerRMTLClassifier": {"n_blocks": 2},
     "MTNetwork": {"hidden": (4,), "max_iter": 3},
-    # Not convex, with a long flat valley: compared after 20 rounds of exact steps.
-    "MTFRL": {"max_iter": 20},
     # LIBSVM's tolerance limits the gap.
     "GroupMKLClassifier": {"tol": 1e-6, "max_iter": 200},
     "IndependentMKLClassifier": {"tol": 1e-6, "max_iter": 200},

@@ -19,6 +19,8 @@ from mtlrun.estimators import (
     PooledLogistic,
 )
 from mtlrun.metrics import auc_per_task
+from mtlrun.solvers.hierarchical import logistic
+from mtlrun.solvers.hierarchical.label_posterior import log_probability
 
 
 def table(seed=0, T=30, n=20, spread=(1.0, 0.8, 0.0), mean=(0.5, 1.0, -1.0)):
@@ -428,3 +430,44 @@ def test_large_weights_converge_quickly_to_the_same_optimum():
     ]
     assert all(model.converged_ and model.n_iter_ < 500 for model in models)
     assert_allclose(models[0].coef_, models[1].coef_, atol=5e-3)
+
+
+@pytest.mark.parametrize("weight", [1e-4, 1e4, 1e6])
+def test_large_weights_need_few_more_newton_steps(weight, monkeypatch):
+    """With large weights the labels of some tasks are nearly certain at their modes."""
+    n_steps = 0
+    step = logistic._halved
+
+    def counted(*arguments):
+        nonlocal n_steps
+        n_steps += 1
+        return step(*arguments)
+
+    monkeypatch.setattr(logistic, "_halved", counted)
+    X, y, ids, _ = table(seed=3)
+
+    def steps(weight):
+        nonlocal n_steps
+        n_steps = 0
+        with warnings.catch_warnings():
+            # Weights are counts of rows: the estimator says so.
+            warnings.simplefilter("ignore")
+            model = HierarchicalMTLClassifier()
+            model.fit(X, y, task_id=ids, sample_weight=np.full(len(y), weight))
+        assert model.converged_
+        return n_steps
+
+    assert steps(weight) <= 10 * steps(1.0)
+
+
+def test_log_probabilities_keep_their_digits_where_labels_are_nearly_certain():
+    odds = np.array([-40.0, -5.0, 0.0, 5.0, 40.0, 700.0])
+    assert_allclose(
+        log_probability(odds, np.ones(6)),
+        [-40.0, -5.006715348489118, -np.log(2), -0.006715348489118, -np.exp(-40), 0.0],
+        rtol=1e-12,
+        atol=1e-300,
+    )
+    assert_allclose(
+        log_probability(-odds, np.zeros(6)), log_probability(odds, odds > -99)
+    )

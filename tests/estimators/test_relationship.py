@@ -141,7 +141,7 @@ def test_invalid_parameters_are_reported(model, message):
         model.fit(X, Y)
 
 
-def test_the_rate_shows_the_remaining_decrease_of_a_slow_run():
+def test_a_slow_run_goes_on_until_little_is_left():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))
     W = rng.normal(size=(8, 2)) @ rng.normal(size=(2, 5))
@@ -152,6 +152,4 @@ def test_the_rate_shows_the_remaining_decrease_of_a_slow_run():
     fit_term = np.sum((Y - model.predict(X)) ** 2) + 0.1 * np.sum(model.coef_**2)
     left = (model.objective_[-1] - exact.objective_[-1]) / fit_term
     assert model.rate_ > 0.9
-    assert left > 10 * model.stop_crit_
-    estimate = model.stop_crit_ * model.rate_ / (1 - model.rate_)
-    assert left / 3 < estimate < 3 * left
+    assert 0 < left <= model.stop_crit_ <= 1e-5

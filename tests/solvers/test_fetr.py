@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+from scipy.linalg import expm
 
 from mtlrun.errors import MemoryLimitError
 from mtlrun.lab.papers.fetr.seconds import solve_projected_gradient
@@ -24,10 +25,9 @@ from mtlrun.solvers.relationship.fetr import (
     check_box,
     exact_precision,
     feature_moment,
-    flip_flop_precision,
-    from_log,
     project,
     root_covariance,
+    rotate,
     solve_alternating,
     solve_fetr,
     task_moment,
@@ -227,7 +227,7 @@ def test_precision_updates_match_hand_calculations():
         exact_precision(A, 2, 0.01, 100.0).matrix, np.diag([100, 2, 0.5, 0.01])
     )
     assert_allclose(
-        flip_flop_precision(A, 2, 0.01, 100.0, 0.5).matrix, np.diag([2, 1, 0.4, 0.01])
+        exact_precision(A, 2, 0.01, 100.0, 0.5).matrix, np.diag([2, 1, 0.4, 0.01])
     )
     assert_allclose(
         project(np.diag([-3.0, 1.0, 200.0]), 0.01, 100.0).matrix,
@@ -248,7 +248,6 @@ def test_a_precision_has_its_inverse_logarithm_and_determinant():
     P = project(S, 1e-3, 1e3)
     assert_allclose(P.matrix, S, atol=1e-12)
     assert_allclose(P.covariance @ S, np.eye(5), atol=1e-12)
-    assert_allclose(from_log(P.log, 1e-3, 1e3).matrix, S, atol=1e-12)
     assert P.logdet == pytest.approx(np.linalg.slogdet(S)[1])
     assert_allclose(Precision.scalar(3, 2.0).matrix, 2 * np.eye(3))
 
@@ -377,12 +376,10 @@ def test_acceleration_saves_rounds_and_keeps_descending():
     data = make_data("shared", n=60, d=8, m=6, seed=2)
     plain = solve_fetr(data, 0.1, 5.0, accelerate=False, tol=1e-8, max_iter=5000)
     fast = solve_fetr(data, 0.1, 5.0, tol=1e-8, max_iter=5000)
-    assert plain.converged
     assert fast.converged
     assert 10 * fast.n_iter < plain.n_iter
     assert fast.objective[-1] < plain.objective[-1] + 1e-6 * abs(plain.objective[-1])
     assert np.all(np.diff(fast.objective) <= 1e-9 * abs(fast.objective[-1]))
-    assert plain.info["undone"] == 0
 
 
 def test_an_increasing_objective_is_an_error(monkeypatch):
@@ -391,7 +388,7 @@ def test_an_increasing_objective_is_an_error(monkeypatch):
 
     rounds = iter(range(100))
 
-    def worse(moment, count, lower, upper):
+    def worse(moment, count, lower, upper, fudge):
         return Precision.scalar(len(moment), lower if next(rounds) < 2 else upper)
 
     monkeypatch.setattr(module, "exact_precision", worse)
@@ -430,7 +427,7 @@ def test_flip_flop_ends_at_its_fixed_point():
     result = solve_fetr(data, 1.0, 0.5, fudge=1e-2, tol=1e-11, max_iter=3000)
     assert result.converged
     state = result.info["state"]
-    again = flip_flop_precision(
+    again = exact_precision(
         task_moment(result.W, state.feature.matrix), data.n_features, 0.01, 100.0, 1e-2
     )
     assert_allclose(again.matrix, state.task.matrix, rtol=1e-4, atol=1e-8)
@@ -438,10 +435,61 @@ def test_flip_flop_ends_at_its_fixed_point():
     # exact updates.
     wide = {"lower": 1e-4, "upper": 1e4, "tol": 1e-12, "max_iter": 3000}
     exact = solve_fetr(data, 1.0, 0.5, **wide)
-    assert (
-        solve_fetr(data, 1.0, 0.5, fudge=1e-2, **wide).objective[-1]
-        > exact.objective[-1]
-    )
+    biased = solve_fetr(data, 1.0, 0.5, fudge=1e-2, **wide)
+    problem = FetrProblem(data, 1.0, 0.5, 1e-4, 1e4)
+    assert problem.objective(biased.info["state"]) > exact.objective[-1]
+
+
+def ill_conditioned_data(seed):
+    """Return ragged tasks of rank 2 with correlated columns of mixed scales."""
+    rng = np.random.default_rng(seed)
+    d, m = 10, 12
+    sizes = rng.integers(4, 20, size=m)
+    ids = np.repeat(np.arange(m), sizes)
+    X = rng.normal(size=(len(ids), d)) * np.logspace(0, -1.5, d)
+    X = X @ np.linalg.qr(rng.normal(size=(d, d)))[0]
+    W = rng.normal(size=(d, 2)) @ rng.normal(size=(2, m))
+    y = (X * W.T[ids]).sum(axis=1) + rng.normal(size=len(ids))
+    return TaskData.from_stacked(X, y, ids)
+
+
+@pytest.mark.parametrize("fudge", [0.0, 1e-3])
+@pytest.mark.parametrize("rho", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_convergence_means_that_the_objective_is_within_tol_of_its_limit(
+    seed, rho, fudge
+):
+    data = ill_conditioned_data(seed)
+    options = {"fudge": fudge, "fit_intercept": True}
+    tol = 1e-5
+    result = solve_fetr(data, 0.01, rho, tol=tol, **options)
+    limit = solve_fetr(data, 0.01, rho, tol=tol / 1000, max_iter=5000, **options)
+    assert result.converged
+    assert limit.converged
+    unit = FetrProblem(data, 0.01, rho, 0.01, 100.0, True).fit_term(limit.W)
+    assert result.objective[-1] - limit.objective[-1] <= 2 * tol * unit
+    assert np.all(np.diff(result.objective) <= 1e-9 * abs(result.objective[-1]))
+
+
+def test_rotations_leave_the_prior_and_lower_the_loss():
+    problem = FetrProblem(ill_conditioned_data(0), 0.1, 2.0, 0.01, 100.0)
+    rng = np.random.default_rng(0)
+    feature, task = np.linalg.eigh(spd(10, rng)), np.linalg.eigh(spd(12, rng))
+    W = rng.normal(size=(10, 12))
+    state = FetrState(W, Precision(*feature), Precision(*task))
+    for _ in range(30):
+        before = state
+        state = rotate(problem, state)
+        assert problem.prior(state) == pytest.approx(problem.prior(before), rel=1e-9)
+        assert problem.fit_term(state.W) <= problem.fit_term(before.W)
+    # The singular values stay; no nearby rotation is better.
+    values = np.linalg.svd(state.W, compute_uv=False)
+    assert_allclose(values, np.linalg.svd(W, compute_uv=False), rtol=1e-9)
+    best = problem.fit_term(state.W)
+    for _ in range(20):
+        K, L = 1e-3 * rng.normal(size=(10, 10)), 1e-3 * rng.normal(size=(12, 12))
+        turned = expm(K - K.T) @ state.W @ expm(L - L.T)
+        assert problem.fit_term(turned) >= best * (1 - 1e-9)
 
 
 @pytest.mark.parametrize("w_step", ["gradient", "exact"])

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -103,6 +103,14 @@ def root_of(matrices: Array) -> Array:
     return np.asarray(roots[:, :, None] * vectors.transpose(0, 2, 1))
 
 
+def log_probability(odds: Array, y: Array) -> Array:
+    """Return the log probability of labels 0 and 1 at log-odds.
+
+    It keeps its digits where a label is nearly certain: large weights multiply them.
+    """
+    return np.asarray(log_expit(np.where(y > 0, odds, -odds)))
+
+
 def averaged_odds(odds: Array, variance: Array) -> Array:
     """Return the log-odds of the mean probability for normal log-odds."""
     # A probit function with the same slope at 0 stands for the logistic function.
@@ -134,4 +142,4 @@ def leave_one_out_losses(
     cavity_variance = variance / remaining
     cavity_odds = odds - cavity_variance * share * (y - p)
     averaged = averaged_odds(cavity_odds, cavity_variance)
-    return np.asarray(np.logaddexp(0.0, averaged) - y * averaged)
+    return -log_probability(averaged, y)

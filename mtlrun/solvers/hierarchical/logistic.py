@@ -49,6 +49,7 @@ from mtlrun.solvers.hierarchical.label_posterior import (
     LabelPosterior,
     TaskRoots,
     leave_one_out_losses,
+    log_probability,
     root_of,
     row_variances,
 )
@@ -467,11 +468,12 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
     eye = np.eye(E.shape[2])
     turned = E.transpose(0, 2, 1)
     eta = base + _times(E, a)
-    log_p = block.w * _log_probability(eta, block.y)
+    log_p = block.w * log_probability(eta, block.y)
     for step_number in range(_STEPS + 1):
-        p = expit(eta)
-        residual = block.w * (block.y - p)
-        W = block.w * p * (1 - p)
+        # y - p and 1 - p without cancellation.
+        wrong = expit(np.where(block.y > 0, -eta, eta))
+        residual = block.w * np.where(block.y > 0, wrong, -wrong)
+        W = block.w * wrong * expit(np.where(block.y > 0, eta, -eta))
         M = eye + turned @ (W[:, :, None] * E)
         slope = _sums(E, residual) - a
         step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
@@ -504,7 +506,7 @@ def _halved(
     for _ in range(_HALVINGS):
         new = a + length[:, None] * step
         eta = base + _times(E, new)
-        log_likelihood = block.w * _log_probability(eta, block.y)
+        log_likelihood = block.w * log_probability(eta, block.y)
         log_prior = 0.5 * np.square(new).sum(axis=1)
         after = log_likelihood.sum(axis=1) - log_prior
         # A fall by rounding does not count.
@@ -513,11 +515,6 @@ def _halved(
             break
         length[is_worse] *= 0.5
     return new, eta, log_likelihood, bool((length > 0.5**_HALVINGS).any())
-
-
-def _log_probability(eta: Array, y: Array) -> Array:
-    """Return the log probability of labels 0 and 1 at log-odds eta."""
-    return np.asarray(y * eta - np.logaddexp(0.0, eta))
 
 
 def _times(Z: Array, u: Array) -> Array:
@@ -653,6 +650,14 @@ class LogisticProblem:
         )
         return self.m.with_random(random), structure
 
+    def tolerance(self, criterion: float) -> float:
+        """Return the predicted reduction to stop at, where D has this value.
+
+        Of large weights, sums over rows have no digits for reductions as small as
+        `tol`.
+        """
+        return max(self.tol, _DIGITS * abs(criterion))
+
     @property
     def information(self) -> float:
         """Variance of the labels, summed over all rows."""
@@ -690,7 +695,7 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
     converged = False
     for _ in range(_STEPS):
         step, reduction = _mean_step(value)
-        if reduction < problem.tol:
+        if reduction < problem.tolerance(value.criterion):
             converged = True
             break
         better = _line_search(m, value, step)
@@ -916,8 +921,9 @@ def _minimised(
     reduction = np.inf
     converged = False
     bounds = [(None, None)] * p + [(-LARGEST, LARGEST)] * structure.n_parameters
-    target = np.sqrt(problem.tol / (p + structure.n_parameters))
     for _ in range(_RUNS):
+        tol = problem.tolerance(objective.value.criterion)
+        target = np.sqrt(tol / (p + structure.n_parameters))
         objective.units()
         options = {
             "maxiter": problem.max_iter,
@@ -950,9 +956,7 @@ def _minimised(
             max_step=1.0,
         )
         reduction = max(reduction, escape_reduction)
-        # Of large weights, sums over rows have no digits for reductions as small as the
-        # tolerance.
-        tol = max(problem.tol, _DIGITS * abs(objective.value.criterion))
+        tol = problem.tolerance(objective.value.criterion)
         if reduction < tol:
             converged = True
             break

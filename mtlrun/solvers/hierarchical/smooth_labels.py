@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from mtlrun.solvers.hierarchical.label_posterior import log_probability
 from mtlrun.solvers.hierarchical.smooth import (
     SmoothFit,
     SmoothOptions,
@@ -117,8 +118,7 @@ class LabelMarginal:
         self._eta = other._eta
 
     def _log_likelihood(self, eta: Array) -> float:
-        log_p = self.labels * eta - np.logaddexp(0.0, eta)
-        return float(self.weights @ log_p)
+        return float(self.weights @ log_probability(eta, self.labels))
 
     def _linearize(self, eta: Array) -> tuple[Array, Array]:
         """Give the blocks targets and noise at eta."""

@@ -22,8 +22,8 @@ from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.memory import require
 from mtlrun.problem.objective import duality_gap, gap_scale
-from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes, times_gram
+from mtlrun.problem.result import RemainingDecrease, SolverResult
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_w
 
@@ -61,11 +61,6 @@ class Precision:
         return _assemble(1.0 / self.values, self.vectors)
 
     @property
-    def log(self) -> Array:
-        """The matrix logarithm."""
-        return _assemble(np.log(self.values), self.vectors)
-
-    @property
     def logdet(self) -> float:
         """Logarithm of the determinant."""
         return float(np.log(self.values).sum())
@@ -81,11 +76,18 @@ def task_moment(W: Array, feature_precision: Array) -> Array:
     return _symmetric(W.T @ feature_precision @ W)
 
 
-def exact_precision(moment: Array, count: int, lower: float, upper: float) -> Precision:
-    """Minimize tr(S A) - count log|S| subject to lower I <= S <= upper I.
+def exact_precision(
+    moment: Array,
+    count: int,
+    lower: float,
+    upper: float,
+    fudge: float = 0.0,
+) -> Precision:
+    """Minimize tr(S (A + count fudge I)) - count log|S|, lower I <= S <= upper I.
 
-    With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U'; nu
-    = 0 gives `upper`.
+    With A = U diag(nu) U' the solution is U diag(clip(count / nu, lower, upper)) U',
+    where count fudge is added to each nu; nu = 0 gives `upper`. With a fudge factor it
+    is the maximum-likelihood ("flip-flop") update of Zhang and Schneider (2010).
 
     Parameters
     ----------
@@ -94,29 +96,15 @@ def exact_precision(moment: Array, count: int, lower: float, upper: float) -> Pr
     count : int
     lower, upper : float
         0 < lower < upper.
+    fudge : float, default 0.0
+        Not negative.
     """
     nu, U = scipy.linalg.eigh(moment, driver="evd", check_finite=False)
+    if fudge > 0:
+        nu = np.maximum(nu, 0.0) + count * fudge
     # count / nu <= upper exactly where nu >= count / upper; this also meets nu = 0 and
     # negative rounding.
     return Precision(np.clip(count / np.maximum(nu, count / upper), lower, upper), U)
-
-
-def flip_flop_precision(
-    moment: Array,
-    count: int,
-    lower: float,
-    upper: float,
-    fudge: float,
-) -> Precision:
-    """Return (A / count + fudge I)^{-1}, its eigenvalues clipped to [lower, upper].
-
-    The maximum-likelihood update of Zhang and Schneider (2010) with their fudge factor,
-    which biases it.
-    """
-    nu, U = scipy.linalg.eigh(moment, driver="evd", check_finite=False)
-    return Precision(
-        np.clip(1.0 / (np.maximum(nu, 0.0) / count + fudge), lower, upper), U
-    )
 
 
 def project(S: Array, lower: float, upper: float) -> Precision:
@@ -126,15 +114,6 @@ def project(S: Array, lower: float, upper: float) -> Precision:
     """
     values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
     return Precision(np.clip(values, lower, upper), vectors)
-
-
-def from_log(L: Array, lower: float, upper: float) -> Precision:
-    """Return the exponential of a symmetric matrix with clipped eigenvalues.
-
-    Those of the result lie in [lower, upper].
-    """
-    values, vectors = scipy.linalg.eigh(L, driver="evd", check_finite=False)
-    return Precision(np.exp(np.clip(values, np.log(lower), np.log(upper))), vectors)
 
 
 def check_box(lower: float, upper: float) -> None:
@@ -168,12 +147,11 @@ _ROUNDING = 1e-9
 # An inexact W-step shrinks its residual by this factor: more would be lost in the next
 # S-step.
 _INEXACT = 0.01
-# Rounds that an extrapolation looks back on, and the cut-off of its least-squares
-# problem.
-_DEPTH = 6
-_RCOND = 1e-8
-# Rounds that still gain more than this fraction are not extrapolated.
+# Rounds that still gain more than this fraction are not followed by a rotation.
 _EARLY = 1e-3
+# Conjugate gradients for a rotation, at most; shorter and shorter steps along it.
+_MAX_CG = 60
+_TRIALS = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +167,7 @@ class FetrProblem:
     """Data in Gram form and the objective
 
     ``sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2 + rho [tr(S1 W S2 W') - m log|S1|
-    - d log|S2|]``.
+    - d log|S2| + fudge (m tr S1 + d tr S2)]``.
 
     Parameters
     ----------
@@ -199,8 +177,10 @@ class FetrProblem:
         Positive.
     lower, upper : float
         Both precision matrices have their eigenvalues in [lower, upper].
-    fit_intercept : bool
+    fit_intercept : bool, default False
         Unpenalized intercepts, by centring every task.
+    fudge : float, default 0.0
+        Not negative; bounds the precision matrices as a prior does.
 
     Raises
     ------
@@ -217,15 +197,19 @@ class FetrProblem:
         lower: float,
         upper: float,
         fit_intercept: bool = False,
+        fudge: float = 0.0,
     ) -> None:
         check_box(lower, upper)
         for name, value in (("eta", eta), ("rho", rho)):
             if not 0 < value < np.inf:
                 raise ValueError(f"{name} must be positive and finite, got {value!r}")
+        if not 0 <= fudge < np.inf:
+            raise ValueError(f"fudge must be at least 0 and finite, got {fudge!r}")
         self.eta = float(eta)
         self.rho = float(rho)
         self.lower = float(lower)
         self.upper = float(upper)
+        self.fudge = float(fudge)
         self.form = Gram(data, fit_intercept)
         self.d = data.n_features
         self.m = data.n_tasks
@@ -272,22 +256,24 @@ class FetrProblem:
         return self.fit_term(state.W) + self.prior(state)
 
     def prior(self, state: FetrState) -> float:
-        """Return rho [tr(S1 W S2 W') - m log|S1| - d log|S2|]."""
+        """Return the objective without `fit_term`."""
         trace = float(
             np.vdot(state.W, state.feature.matrix @ state.W @ state.task.matrix)
         )
-        return self.rho * (
-            trace - self.m * state.feature.logdet - self.d * state.task.logdet
-        )
+        penalty = trace - self.m * state.feature.logdet - self.d * state.task.logdet
+        if self.fudge > 0:
+            feature_trace = float(state.feature.values.sum())
+            task_trace = float(state.task.values.sum())
+            penalty += self.fudge * (self.m * feature_trace + self.d * task_trace)
+        return self.rho * penalty
 
 
 def fetr_bytes(data: TaskData) -> int:
     """Return the bytes that `solve_fetr` takes.
 
-    They are for Gram matrices, precision matrices and the matrices of earlier rounds.
+    They are for Gram matrices, precision matrices and rotations.
     """
-    rounds = 4 * (_DEPTH + 1) + 12
-    return GRAM_COPIES * gram_bytes(data) + 8 * rounds * (
+    return GRAM_COPIES * gram_bytes(data) + 8 * 24 * (
         data.n_features**2 + data.n_tasks**2
     )
 
@@ -301,12 +287,11 @@ def solve_fetr(
     upper: float = 100.0,
     w_solver: str = "auto",
     accelerate: bool = True,
-    fudge: float | None = None,
+    fudge: float = 0.0,
     fit_intercept: bool = False,
     tol: float = 1e-5,
     max_iter: int = 500,
     callback: FetrCallback | None = None,
-    estimate_rate: bool = False,
 ) -> SolverResult:
     """Minimize the objective of `FetrProblem` in turn over W, S1 and S2.
 
@@ -316,10 +301,10 @@ def solve_fetr(
     never raises the objective either; the S-steps are exact in closed form. That a
     round does not raise the objective is checked every time.
 
-    Where W shrinks along a direction while its precision grows, rounds gain little
-    each; Anderson's extrapolation of (log S1, log S2) over the last rounds speeds this
-    up. An extrapolated round that raises the objective is undone, and the run ends only
-    with rounds that were not extrapolated.
+    S1 and S2 hold W where it is: where some of their eigenvalues are much larger than
+    others, W cannot leave the span of the small ones, and turns very slowly. The prior
+    does not change if W and the eigenvectors of S1 and S2 turn together. A fourth step
+    therefore minimizes the loss over such rotations (see `rotate`).
 
     Parameters
     ----------
@@ -331,242 +316,200 @@ def solve_fetr(
     w_solver : {"auto", "eigen", "cg", "gradient", "sylvester", "closed"}
         As in `solve_w`; default "auto".
     accelerate : bool, default True
-        False is the paper's plain iteration.
-    fudge : float, optional
-        Replace the exact S-steps by flip-flop ones with this fudge factor (Zhang and
-        Schneider, 2010). These minimize nothing, so that the objective may rise and
-        only the last iterate counts; there is no acceleration then.
+        Rotate once rounds gain little. False is the paper's plain iteration.
+    fudge : float, default 0.0
+        Fudge factor of the flip-flop S-steps (Zhang and Schneider, 2010). These
+        minimize the objective with the traces that the factor adds.
     fit_intercept : bool, default False
         Unpenalized intercepts.
     tol : float, default 1e-5
-        Stop when a round lowers the objective by at most this fraction of loss +
-        eta ||W||^2 (not of the objective, which changes sign), and the squared norm of
-        the gradient in W, in the metric of its Hessian (the gain of the W-step), is at
-        most this fraction, too.
+        Stop when further rounds would lower the objective by at most this fraction of
+        loss + eta ||W||^2 (not of the objective, which changes sign), as the rate of
+        the last rounds predicts: see `RemainingDecrease`.
     max_iter : int, default 500
-        Rounds of the three steps, those undone included.
+        Rounds.
     callback : callable, optional
-        Called with (round, objective, `FetrState`) after every accepted round; stops
-        the run by returning True.
-    estimate_rate : bool, default False
-        Estimate the linear rate of a run that converged, at the cost of one more round.
+        Called with (round, objective, `FetrState`) after every round; stops the run by
+        returning True.
 
     Returns
     -------
     SolverResult
-        `stop_crit` is the larger of the two fractions; `objective` has the value after
-        every accepted round. `info`: ``state`` (`FetrState`), ``w_iterations`` (of each
-        W-step), ``undone`` (extrapolations), ``residual`` (of the equations for W,
-        relative to X'y), and ``rate``, the gain of a further round divided by the gain
-        of the last one (None unless `estimate_rate`). The problem is not convex: there
-        is no duality gap.
+        `stop_crit` is the fraction that is bounded by `tol`; `objective` has the value
+        after every round. `info`: ``state`` (`FetrState`), ``w_iterations`` (of each
+        W-step), ``residual`` (of the equations for W, relative to X'y), and ``rate``
+        (as of `RemainingDecrease`). The problem is not convex: there is no duality gap.
 
     Raises
     ------
     ValueError
         For parameters out of range, or a W-solver that these data do not allow.
     ArithmeticError
-        If the objective rises by more than rounding (exact S-steps only).
+        If the objective rises by more than rounding.
     """
-    problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept)
-    run = _FetrIteration(problem, w_solver, fudge, accelerate and fudge is None)
+    problem = FetrProblem(data, eta, rho, lower, upper, fit_intercept, fudge)
+    state = problem.start()
+    objective: list[float] = []
+    w_iterations: list[int] = []
     message = f"stopped after max_iter={max_iter} rounds"
     converged = False
+    stop = RemainingDecrease()
+    rotates = False
     rounds = 0
     for rounds in range(1, max_iter + 1):
-        if not run.step(tol):
-            continue
-        if run.plain and run.criterion <= tol:
-            message = f"a round gains a fraction of {run.criterion:.1e} <= tol {tol:g}"
+        state, n_iter = _round(problem, state, w_solver)
+        w_iterations.append(n_iter)
+        if accelerate and not rotates and stop.last_decrease <= _EARLY:
+            rotates = True
+            stop.restart()
+        if rotates:
+            state = rotate(problem, state)
+        fit = problem.fit_term(state.W)
+        prior = problem.prior(state)
+        scale = problem.energy + abs(fit) + abs(prior)
+        value = fit + prior
+        if objective and value > objective[-1] + _ROUNDING * scale:
+            raise ArithmeticError(
+                f"the objective of FETR rose from {objective[-1]!r} to {value!r}; the "
+                "data are too badly scaled for double precision"
+            )
+        objective.append(value)
+        stop.add(value, unit=fit if fit > 0 else scale, size=scale)
+        if stop.remaining <= tol:
+            message = f"a fraction of {stop.remaining:.1e} is left <= tol {tol:g}"
             converged = True
             break
-        if callback is not None and callback(rounds, run.objective[-1], run.state):
+        if callback is not None and callback(rounds, value, state):
             message = "stopped by the callback"
             break
-    criterion = run.criterion
-    rate = None
-    if converged and estimate_rate:
-        rate = run.estimate_rate()
-    W = run.state.W
-    system = problem.system(run.state.feature, run.state.task)
+    W = state.W
+    system = problem.system(state.feature, state.task)
     return SolverResult(
         parts=W[np.newaxis],
         intercept=problem.form.intercept(W),
         converged=converged,
         n_iter=rounds,
-        objective=run.objective,
-        stop_crit=criterion,
+        objective=objective,
+        stop_crit=stop.remaining,
         message=message,
         info={
-            "rate": rate,
-            "state": run.state,
-            "w_iterations": run.w_iterations,
-            "undone": run.undone,
+            "rate": stop.rate,
+            "state": state,
+            "w_iterations": w_iterations,
             "residual": system.relative(system.residual(W)),
         },
     )
 
 
-class _FetrIteration:
-    """The iteration.
+def _round(
+    problem: FetrProblem,
+    state: FetrState,
+    w_solver: str,
+) -> tuple[FetrState, int]:
+    """Return the state after a step of W, S1 and S2, and iterations of the W-step."""
+    p = problem
+    system = p.system(state.feature, state.task)
+    residual = system.relative(system.residual(state.W))
+    w_tol = max(_INEXACT * residual, 1e-14)
+    solution = solve_w(system, w_solver, start=state.W, tol=w_tol)
+    W = solution.W
+    feature = exact_precision(
+        feature_moment(W, system.task_precision), p.m, p.lower, p.upper, p.fudge
+    )
+    task = exact_precision(
+        task_moment(W, feature.matrix), p.d, p.lower, p.upper, p.fudge
+    )
+    return FetrState(W, feature, task), solution.n_iter
 
-    It keeps the best state, and the precision matrices from which the next round
-    starts.
+
+def rotate(problem: FetrProblem, state: FetrState) -> FetrState:
+    """Lower the loss by A W B with rotations A and B, which turn S1 and S2 as well.
+
+    With A S1 A' and B' S2 B in place of S1 and S2 the prior stays as it is. One step of
+    Newton's method in the skew-symmetric K and L of A = exp(K) and B = exp(L).
     """
+    W = state.W
+    form = problem.form
+    eta = problem.eta
 
-    def __init__(
-        self,
-        problem: FetrProblem,
-        w_solver: str,
-        fudge: float | None,
-        accelerate: bool,
-    ) -> None:
-        self.problem = problem
-        self.w_solver = w_solver
-        self.fudge = fudge
-        self.state = problem.start()
-        self.feature, self.task = self.state.feature, self.state.task
-        self.plain = True  # whether the round starts from the state itself
-        self.criterion = np.inf
-        self.objective: list[float] = []
-        self.w_iterations: list[int] = []
-        self.undone = 0
-        self._extrapolation: _Extrapolation | None = None
-        if accelerate:
-            self._extrapolation = _Extrapolation(problem)
+    def curved(D: Array) -> Array:
+        return times_gram(form.gram, D) + eta * D
 
-    def step(self, tol: float) -> bool:
-        """Make one round; return whether it was accepted."""
-        p = self.problem
-        system = p.system(self.feature, self.task)
-        R = system.residual(self.state.W)
-        w_tol = max(_INEXACT * system.relative(R), 1e-14)
-        solution = solve_w(system, self.w_solver, start=self.state.W, tol=w_tol)
-        self.w_iterations.append(solution.n_iter)
-        W = solution.W
-        feature = self._precision(feature_moment(W, system.task_precision), p.m)
-        task = self._precision(task_moment(W, feature.matrix), p.d)
-        new = FetrState(W, feature, task)
-        fit = p.fit_term(W)
-        prior = p.prior(new)
-        if not self._accept(fit + prior, fit, p.energy + abs(fit) + abs(prior)):
-            self._restart(self.state)
-            return False
-        gain = float(np.vdot(R, W - self.state.W))
-        self.criterion = max(self._decrease, gain / fit if fit > 0 else gain)
-        self.state = new
-        self._choose_next(self.criterion <= tol)
-        return True
+    # Half the gradient of the loss (with the ridge) in W, and its products with W.
+    P = curved(W) - form.cross
+    PW = P @ W.T
 
-    def estimate_rate(self) -> float | None:
-        """Estimate the linear rate by one more plain round, which is not kept.
+    def hessian(move: Array) -> Array:
+        """Multiply by half the second derivative of the loss of exp(K) W exp(L)."""
+        K, L = unpack(move)
+        KW = K @ W
+        WL = W @ L
+        Y = curved(KW + WL)
+        left = Y @ W.T + P @ WL.T - 0.5 * (PW @ K + K @ PW)
+        right = W.T @ Y + KW.T @ P - 0.5 * (W.T @ (P @ L) - WL.T @ P)
+        return pack(left, right)
 
-        The last round must have been plain. Returns None if there are too few rounds or
-        the last one gained nothing.
-        """
-        if len(self.objective) < 2 or self.objective[-2] <= self.objective[-1]:
-            return None
-        state = self.state
-        values = list(self.objective)
-        undone = self.undone
-        self._restart(state)
-        accepted = self.step(np.inf)
-        gain = values[-1] - self.objective[-1] if accepted else 0.0
-        self.state = state
-        self.objective = values
-        self.undone = undone
-        self.w_iterations.pop()
-        return min(1.0, max(0.0, gain / (values[-2] - values[-1])))
+    def pack(left: Array, right: Array) -> Array:
+        """Return the skew-symmetric parts of two matrices in one vector."""
+        return np.concatenate([(left - left.T).ravel(), (right - right.T).ravel()]) / 2
 
-    def _accept(self, value: float, fit: float, scale: float) -> bool:
-        """Note the objective after a round unless an extrapolation has raised it."""
-        if self.objective:
-            rise = value - self.objective[-1]
-            if rise > (_ROUNDING if self.plain else 0.0) * scale and self.fudge is None:
-                if not self.plain:
-                    self.undone += 1
-                    return False
-                raise ArithmeticError(
-                    f"the objective of FETR rose from {self.objective[-1]!r} to "
-                    f"{value!r}; the data are too badly scaled for double precision"
-                )
-            self._decrease = abs(rise) / fit if fit > 0 else abs(rise)
-        else:
-            self._decrease = np.inf
-        self.objective.append(value)
-        return True
+    def unpack(move: Array) -> tuple[Array, Array]:
+        cut = problem.d**2
+        left = move[:cut].reshape(problem.d, problem.d)
+        return left, move[cut:].reshape(problem.m, problem.m)
 
-    def _precision(self, moment: Array, count: int) -> Precision:
-        p = self.problem
-        if self.fudge is None:
-            return exact_precision(moment, count, p.lower, p.upper)
-        return flip_flop_precision(moment, count, p.lower, p.upper, self.fudge)
-
-    def _choose_next(self, verify: bool) -> None:
-        if self._extrapolation is None or verify or self._decrease > _EARLY:
-            self._restart(self.state)
-        else:
-            self.feature, self.task, self.plain = self._extrapolation.next(
-                self.feature,
-                self.task,
-                self.state.feature,
-                self.state.task,
-            )
-
-    def _restart(self, state: FetrState) -> None:
-        self.feature = state.feature
-        self.task = state.task
-        self.plain = True
-        if self._extrapolation is not None:
-            self._extrapolation.clear()
+    move = _newton_step(hessian, pack(PW, W.T @ P))
+    size = float(np.linalg.norm(move))
+    if size == 0:
+        return state
+    length = min(1.0, 1.0 / size)
+    fit = problem.fit_term(W)
+    for _ in range(_TRIALS):
+        K, L = unpack(length * move)
+        A = _cayley(K)
+        B = _cayley(L)
+        rotated = A @ W @ B
+        if problem.fit_term(rotated) < fit:
+            feature = Precision(state.feature.values, A @ state.feature.vectors)
+            task = Precision(state.task.values, B.T @ state.task.vectors)
+            return FetrState(rotated, feature, task)
+        length *= 0.25
+    return state
 
 
-class _Extrapolation:
-    """Anderson's method for the map of precision matrices by one round.
+def _newton_step(product: Callable[[Array], Array], gradient: Array) -> Array:
+    """Return about -H^{-1} gradient by conjugate gradients, from products with H.
 
-    It works on logarithms of the matrices.
+    They end where the curvature is not positive, or when a step gains less than half of
+    the mean gain of the steps so far (Nash and Sofer, 1990).
     """
-
-    def __init__(self, problem: FetrProblem) -> None:
-        self._d = problem.d
-        self._m = problem.m
-        self._box = (problem.lower, problem.upper)
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget the rounds so far."""
-        self._after: list[Array] = []
-        self._moves: list[Array] = []
-
-    def next(
-        self,
-        feature: Precision,
-        task: Precision,
-        new_feature: Precision,
-        new_task: Precision,
-    ) -> tuple[Precision, Precision, bool]:
-        """Record one round, and return the start of the next one.
-
-        Also return whether that is the end of the round.
-        """
-        after = _flat(new_feature, new_task)
-        self._after = [*self._after[-_DEPTH:], after]
-        self._moves = [*self._moves[-_DEPTH:], after - _flat(feature, task)]
-        if len(self._moves) == 1:
-            return new_feature, new_task, True
-        differences = np.diff(self._moves, axis=0)
-        weights = np.linalg.lstsq(differences.T, self._moves[-1], rcond=_RCOND)[0]
-        theta = after - weights @ np.diff(self._after, axis=0)
-        cut = self._d**2
-        return (
-            from_log(theta[:cut].reshape(self._d, self._d), *self._box),
-            from_log(theta[cut:].reshape(self._m, self._m), *self._box),
-            False,
-        )
+    move = np.zeros_like(gradient)
+    residual = -gradient
+    direction = residual
+    square = float(residual @ residual)
+    gain = 0.0
+    for step in range(1, _MAX_CG + 1):
+        image = product(direction)
+        curvature = float(direction @ image)
+        if curvature <= 0:
+            return direction if step == 1 else move
+        length = square / curvature
+        move = move + length * direction
+        residual = residual - length * image
+        step_gain = 0.5 * length * square
+        gain += step_gain
+        if step * step_gain <= 0.5 * gain:
+            break
+        new_square = float(residual @ residual)
+        direction = residual + (new_square / square) * direction
+        square = new_square
+    return move
 
 
-def _flat(feature: Precision, task: Precision) -> Array:
-    return np.concatenate([feature.log.ravel(), task.log.ravel()])
+def _cayley(K: Array) -> Array:
+    """Return the rotation (I - K/2)^{-1} (I + K/2), which is exp(K) to second order."""
+    eye = np.eye(len(K))
+    return np.linalg.solve(eye - 0.5 * K, eye + 0.5 * K)
 
 
 # Matrices of the size of the covariance that the alternation has at a time.
