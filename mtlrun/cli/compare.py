@@ -637,11 +637,14 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
         leaderboard_grid,
         selection_note,
     )
-    from mtlrun.tables.report_table import text_lines
+    from mtlrun.tables.report_table import score, text_lines
 
     board = result.board
     width = output().width
     say_prose(f"{board.answer.headline}.")
+    best = board.best()
+    if best is not None and best.score is not None:
+        say(f"Best: {best.label} {score(best.score)} ({board.metric})")
     say_prose(board.answer.sentence)
     if explain:
         for line in board.answer.brief or board.answer.details:
