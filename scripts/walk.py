@@ -45,7 +45,7 @@ class Counts:
 # of their callers.
 LIMITS = {
     "reproduce": Counts(files=95, functions=900, classes=72),
-    "compare": Counts(files=119, functions=1130, classes=113),
+    "compare": Counts(files=119, functions=1138, classes=113),
 }
 
 

@@ -152,14 +152,6 @@ class Gain:
         return float(student.isf(level, max(self.df, 1)))
 
     @property
-    def chance(self) -> float:
-        """Probability of a gain above 0, with a flat prior; 1/2 for equal predictions.
-
-        It is 1 minus the one-sided p-value.
-        """
-        return self._upper_tail(-self.value)
-
-    @property
     def one_sided_pvalue(self) -> float:
         """P-value of no gain against a gain above 0."""
         return self._upper_tail(self.value)
@@ -246,8 +238,12 @@ class SmallestGain:
 
     @property
     def chance(self) -> float:
-        """Probability of a gain over every alternative: the smallest of the chances."""
-        return min(gain.chance for gain in self.gains.values())
+        """Probability of a gain over every alternative, with a flat prior.
+
+        It is the smallest of the probabilities of a gain over each; 1/2 for equal
+        predictions.
+        """
+        return 1 - self.pvalue
 
     @property
     def pvalue(self) -> float:

@@ -168,8 +168,8 @@ class Protocol:
             n_folds=self.n_splits // self.n_repeats,
             n_repeats=self.n_repeats,
             measure=measure,
-            smallest=self._smallest_gain(measure),
-            margin=self._margin(measure),
+            smallest=_or_default(self.smallest, measure, SMALLEST, SMALLEST_AUC),
+            margin=_or_default(self.margin, measure, MARGIN, MARGIN_AUC),
             n_train=[len(train) for train, _ in parts],
             has_test_file=bool(dataset.splits),
             has_time_blocks=design == TIME_BLOCKS,
@@ -179,28 +179,21 @@ class Protocol:
             has_one_order=design in (NEXT_ROWS, TIME_BLOCKS),
         )
 
-    def _smallest_gain(self, measure: str) -> float:
-        """Return the smallest gain of interest, or its default."""
-        if self.smallest is not None:
-            return self.smallest
-        if measure == AUC:
-            return SMALLEST_AUC
-        return SMALLEST
-
-    def _margin(self, measure: str) -> float:
-        """Return the accepted loss, or its default."""
-        if self.margin is not None:
-            return self.margin
-        if measure == AUC:
-            return MARGIN_AUC
-        return MARGIN
-
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
         purpose = purpose_of(self.split["kind"], self.split.get("folds"), trial)
         seed = derive_seed(self.seed, dataset.id, *purpose)
         train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
         return train, test
+
+
+def _or_default(
+    value: float | None, measure: str, of_errors: float, of_auc: float
+) -> float:
+    """Return an option, or its default for the measure."""
+    if value is not None:
+        return value
+    return of_auc if measure == AUC else of_errors
 
 
 def _n_folds(dataset: Dataset, options: CompareOptions) -> int:

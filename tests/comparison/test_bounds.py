@@ -133,20 +133,21 @@ def table_of_groups():
     )
 
 
-def test_the_curve_uses_the_sizes_of_its_training_parts():
+def test_the_curve_uses_the_sizes_of_its_training_parts(monkeypatch):
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=240), "task": list("abcdef") * 40})
     frame["y"] = frame["x"] + 0.5 * rng.normal(size=240)
-    methods = ["IndependentRidge", "PooledRidge", "GraphMTL"]
-    result = mtlrun.compare(
-        frame, target="y", task="task", methods=methods, curve=True, racing=False
-    )
-    widths = result.curve["high"] - result.curve["low"]
-    few, full = widths.iloc[0], widths.iloc[-1]
-    answer = result.board.answer
-    assert full == pytest.approx(answer.gain.high - answer.gain.low)
-    # 4 of 32 training rows per task: c = sqrt(1 + 4 * 8 / 4) instead of sqrt(2).
-    assert few > 1.5 * full
+    factors = []
+
+    def record_factor(entries, evaluation):
+        factors.append(evaluation.correction(1))
+        return judge(entries, evaluation)
+
+    monkeypatch.setattr("mtlrun.comparison.compare.judge", record_factor)
+    mtlrun.compare(frame, target="y", task="task", methods="GraphMTL", curve=True)
+    # 8 rows of a task are tested, and 4, 6 and 16 of the other 32 are trained on.
+    expected = [math.sqrt(1 + 4 * 8 / n_train) for n_train in (4, 6, 16)]
+    assert factors == pytest.approx(expected)
 
 
 # --- levels ---
@@ -190,7 +191,7 @@ def test_the_chance_is_the_smallest_probability_of_a_gain():
     gains = {"a": gain_of(0.10, 0.05), "b": gain_of(0.01, 0.04, df=12)}
     # T(0.25) with 12 degrees of freedom.
     assert SmallestGain(gains).chance == pytest.approx(0.59659, abs=1e-5)
-    assert gains["a"].chance == pytest.approx(student.cdf(2.0, 30))
+    assert SmallestGain({"a": gains["a"]}).chance == pytest.approx(student.cdf(2, 30))
 
 
 # --- verdicts that stay open ---
@@ -202,6 +203,8 @@ def test_a_small_possible_loss_is_safe_and_the_margin_is_named():
     assert -0.02 < verdict.gain.low < 0
     assert "Use multi-task" in verdict.headline
     assert "at most 2% more error than either alternative" in verdict.headline
+    assert "best bet" not in verdict.sentence
+    assert f"at worst {100 * verdict.at_worst:.1f}% more error" in verdict.sentence
 
 
 @pytest.mark.parametrize(
@@ -239,13 +242,16 @@ def test_the_best_bet_has_the_smallest_error(separate, pooled, best):
     }
     assert verdict.headline.endswith(f"best bet: {names[best]}")
     assert verdict.advises_multitask == (best == MULTITASK)
-    assert f"best bet is {names[best]}" in verdict.sentence
+    assert f"best bet, with the smallest cross-validated error, is {names[best]}" in (
+        verdict.sentence
+    )
 
 
 def test_chance_and_price_are_printed_where_rows_belong_to_tasks():
     verdict = verdict_on(1.02, 1.2, noise=1.5)
     gain = verdict.versus_separate
-    assert verdict.chance == student.cdf(gain.value / gain.error, gain.df)
+    expected = student.cdf(gain.value / gain.error, gain.df)
+    assert verdict.chance == pytest.approx(expected)
     assert verdict.at_worst == pytest.approx(-gain.low)
     assert f"a chance of {verdict.chance:.0%}" in verdict.sentence
     assert f"at worst {100 * verdict.at_worst:.2g}% more error" in verdict.sentence
