@@ -200,7 +200,8 @@ def random_precision(
         "objective",
         "final_excess",
     ),
-    varies=("seconds*", "final_excess"),
+    # Iterations go on until rounding ends them.
+    varies=("seconds*", "final_excess", "iterations"),
     changes=[
         "our algorithm rotates W and the precisions, and all stop when little is left"
     ],
