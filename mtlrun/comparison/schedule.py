@@ -173,11 +173,18 @@ class CompareSchedule:
         for entry in self.entries.values():
             untested = entry.stopped.keys() - entry.scores.keys()
             n_done += len(entry.scores) + len(entry.failures) + len(untested)
+        now = time.monotonic()
+        seconds = self.remaining()
+        if self.deadline is not None:
+            until_deadline = max(self.deadline - now, 0.0)
+            seconds = (
+                until_deadline if seconds is None else min(seconds, until_deadline)
+            )
         return BoardProgress(
             n_done=n_done,
             n_jobs=len(self.jobs),
-            elapsed_seconds=time.monotonic() - self.started,
-            remaining_seconds=self.remaining(),
+            elapsed_seconds=now - self.started,
+            remaining_seconds=seconds,
             running=self.running,
         )
 

@@ -153,6 +153,16 @@ def test_a_race_that_would_take_most_of_the_time_is_left_out(
     assert bool(schedule.raced) == is_raced
 
 
+@pytest.mark.parametrize(
+    ("seconds", "expected"), [(None, 30.0), (900.0, 30.0), (4.0, 4.0)]
+)
+def test_the_remaining_time_ends_at_the_deadline(monkeypatch, seconds, expected):
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    schedule = planned(deadline=30.0)
+    monkeypatch.setattr(schedule, "remaining", lambda: seconds)
+    assert schedule.progress().remaining_seconds == expected
+
+
 def test_a_race_that_is_left_out_keeps_the_planned_searches():
     schedule = planned(deadline=1.0)
     halved = SimpleNamespace(key="halved", search=None)
