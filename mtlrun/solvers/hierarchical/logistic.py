@@ -651,11 +651,8 @@ class LogisticProblem:
         return self.m.with_random(random), structure
 
     def tolerance(self, criterion: float) -> float:
-        """Return the predicted reduction to stop at, where D has this value.
-
-        Of large weights, sums over rows have no digits for reductions as small as
-        `tol`.
-        """
+        """Return the predicted reduction to stop at, where D has this value."""
+        # Of large weights, sums over rows have no digits for reductions as small.
         return max(self.tol, _DIGITS * abs(criterion))
 
     @property
