@@ -195,7 +195,7 @@ def test_a_job_with_an_invalid_search_is_reported_and_skipped(maker, wrong):
         "alpha",
         "One Norm",
         1,
-        selection={**GOOD_SEARCH, "chosen": "x", "edges": {"alpha": "x"}},
+        selection={**GOOD_SEARCH, "chosen": {"alpha": "x"}, "edges": {"alpha": "x"}},
     )
     report = build_report(maker.write())
     assert report.run.unreadable == ["alpha/One Norm/trial 0"]
