@@ -295,8 +295,9 @@ class _Body:
     def locate(self, row: int) -> str:
         """Return the file and line of a row."""
         rows = _rows(self.content, self.name, self.delimiter, self.first_line)
-        line, _ = next(itertools.islice(rows, row, None))
-        return f"{self.name}:{line}"
+        # pandas has other blanks, such as the vertical tab: then there may be no such row.
+        line, _ = next(itertools.islice(rows, row, None), (None, []))
+        return self.name if line is None else f"{self.name}:{line}"
 
     def _file(self) -> io.BytesIO:
         return io.BytesIO(self.content[self.first_character :].encode())
