@@ -565,7 +565,9 @@ def draw_verdict() -> Figure:
     fig, (top, bottom) = plt.subplots(2, figsize=(4.8, 4.8), layout="constrained")
     result.plot_verdict(top)
     result.plot(bottom)
-    fig.suptitle(textwrap.fill(result.board.answer.headline, 60), fontsize=9, fontweight="bold")
+    fig.suptitle(
+        textwrap.fill(result.board.answer.headline, 60), fontsize=9, fontweight="bold"
+    )
     return fig
 
 
