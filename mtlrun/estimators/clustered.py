@@ -541,10 +541,10 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
         the common part and the k co-clusters, which overfits tasks with fewer rows than
         features.
     tol : float, default 1e-5
-        The solver stops when a round lowers the objective by less than this fraction of
-        the objective at zero.
+        The solver stops when further rounds would lower the objective by at most this
+        fraction of the objective at zero, as the rate of the last rounds predicts.
     max_iter : int, default 500
-        Largest number of rounds.
+        Largest number of rounds. With few rows per feature more may be needed.
     warm_start : bool, default False
         Keep the decomposition of the data for another `fit` on data of the same content
         (a digest is compared). The solution is not kept: which local optimum is found
@@ -555,7 +555,7 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     shared_, own_ : ndarray of shape (n_tasks, n_features)
         The two parts P' and Q'; their sum is `coef_`.
     stop_crit_ : float
-        Decrease of the objective in the last round; `gap_` is None.
+        The fraction that `tol` bounds; `gap_` is None.
 
     References
     ----------
@@ -581,6 +581,10 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
             "every task's X"
         ),
         default_grid={"shared": POWERS, "low_rank": POWERS},
+        changes=(
+            "The descent stops when little is left to gain; it used to stop when one "
+            "round gained little.",
+        ),
     )
     _part_names = ("shared_", "own_")
 

@@ -415,6 +415,7 @@ class MultiTaskKernelSVC(_GraphModel):
         changes=(
             "Without intercept our own solver takes the place of LIBSVM on mirrored "
             "rows.",
+            "Fits whose duality gap is above the tolerance are improved.",
         ),
     )
     _remedy = (

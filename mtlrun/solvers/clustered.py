@@ -17,7 +17,7 @@ from mtlrun.penalties.norms import small_gram, trace_norm
 from mtlrun.problem.losses import Loss
 from mtlrun.problem.objective import gap_scale, relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
-from mtlrun.problem.result import SolverResult
+from mtlrun.problem.result import RemainingDecrease, SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace
 from mtlrun.problem.taskdata import TaskData, quotient
 from mtlrun.solvers.pairwise import Flows, Fused, TaskTerm, fuse, pair_distances
@@ -92,8 +92,9 @@ def solve_coclus(
         Non-negative.
     fit_intercept : bool, default True
     tol : float, default 1e-5
-        Stop when the decrease of the objective in one round, relative to the objective
-        at zero, is at most `tol`.
+        Stop when further rounds would lower the objective by at most this fraction of
+        the objective at zero, as the rate of the last rounds predicts: see
+        `RemainingDecrease`.
     max_iter : int, default 500
         Rounds.
     space : RowSpace, optional
@@ -102,8 +103,8 @@ def solve_coclus(
     Returns
     -------
     SolverResult
-        parts (P, Q); `gap` is None (the problem is not convex), `stop_crit` the last
-        relative decrease.
+        parts (P, Q); `gap` is None (the problem is not convex), `stop_crit` the
+        fraction that `tol` bounds.
     """
     if space is None:
         space = RowSpace.of(data, fit_intercept)
@@ -114,7 +115,9 @@ def solve_coclus(
     b = np.zeros(data.n_tasks)
     subspace = np.zeros((data.n_tasks, data.n_tasks))
     objective = [equations.value(W, b)]
-    crit = np.inf
+    null = objective[0]
+    stop = RemainingDecrease()
+    converged = False
     share = np.zeros_like(subspace)
     for _ in range(max_iter):
         A = tasks.coupling(subspace)
@@ -125,13 +128,13 @@ def solve_coclus(
         b = new_b
         subspace, share = tasks.match(W, subspace)
         objective.append(equations.value(W, b) + tasks.value(W, share))
-        decrease = objective[-2] - objective[-1]
-        crit = decrease / (objective[0] or 1.0)
-        if crit <= tol:
+        stop.add(objective[-1], unit=null or 1.0, size=null)
+        if stop.remaining <= tol:
+            converged = True
             break
     Q = W @ share
     parts = np.stack([W - Q, Q])
-    message = f"relative decrease {crit:.2e} against tol {tol:g}"
+    message = f"a fraction of {stop.remaining:.1e} is left, against tol {tol:g}"
     stalls = False
     if space.rotation.graded:
         gain = equations.gain(W, b, tasks.coupling(subspace))
@@ -141,10 +144,10 @@ def solve_coclus(
     return SolverResult(
         parts=space.lift(parts),
         intercept=equations.intercept(W, b),
-        converged=bool(crit <= tol) and not stalls,
+        converged=converged and not stalls,
         n_iter=max(1, len(objective) - 1),
         objective=objective,
-        stop_crit=float(crit),
+        stop_crit=stop.remaining,
         message=message,
         info={BADLY_SCALED: stalls},
     )

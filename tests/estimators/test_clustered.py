@@ -439,3 +439,20 @@ def test_coclus_with_a_ridge_is_ridge_regression_if_its_parts_are_free():
     assert model.objective_[-1] == pytest.approx(
         loss + penalty + 0.7 * np.sum(model.coef_**2), rel=1e-6
     )
+
+
+@pytest.mark.parametrize("low_rank", [1.0, 10.0, 100.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_converged_coclus_has_little_left_to_gain(seed, low_rank):
+    """Here rounds that gain little each have lowered the objective much further."""
+    X, y, ids = planted(clusters(seed, d=10), n=15, noise=1.0, seed=seed)
+    tol = 1e-5
+    model = CoClus(1.0, low_rank, 2, max_iter=20_000)
+    loose, tight = (
+        clone(model).set_params(tol=value).fit(X, y, task_id=ids)
+        for value in (tol, tol / 1000)
+    )
+    assert loose.converged_
+    assert loose.stop_crit_ <= tol
+    left = loose.objective_[-1] - tight.objective_[-1]
+    assert left <= 2 * tol * loose.objective_[0]

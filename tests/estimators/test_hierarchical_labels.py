@@ -432,9 +432,15 @@ def test_large_weights_converge_quickly_to_the_same_optimum():
     assert_allclose(models[0].coef_, models[1].coef_, atol=5e-3)
 
 
+@pytest.mark.parametrize("covariance", ["auto", "diagonal"])
+@pytest.mark.parametrize(("T", "n"), [(12, 8), (30, 20)])
 @pytest.mark.parametrize("weight", [1e-4, 1e4, 1e6])
-def test_large_weights_need_few_more_newton_steps(weight, monkeypatch):
-    """With large weights the labels of some tasks are nearly certain at their modes."""
+def test_large_weights_need_few_more_newton_steps(
+    weight, T, n, covariance, monkeypatch
+):
+    """With large weights the labels of some tasks are nearly certain at their modes,
+    and "auto" has the information for more structures.
+    """
     n_steps = 0
     step = logistic._halved
 
@@ -444,7 +450,7 @@ def test_large_weights_need_few_more_newton_steps(weight, monkeypatch):
         return step(*arguments)
 
     monkeypatch.setattr(logistic, "_halved", counted)
-    X, y, ids, _ = table(seed=3)
+    X, y, ids, _ = table(seed=3, T=T, n=n)
 
     def steps(weight):
         nonlocal n_steps
@@ -452,7 +458,7 @@ def test_large_weights_need_few_more_newton_steps(weight, monkeypatch):
         with warnings.catch_warnings():
             # Weights are counts of rows: the estimator says so.
             warnings.simplefilter("ignore")
-            model = HierarchicalMTLClassifier()
+            model = HierarchicalMTLClassifier(covariance)
             model.fit(X, y, task_id=ids, sample_weight=np.full(len(y), weight))
         assert model.converged_
         return n_steps

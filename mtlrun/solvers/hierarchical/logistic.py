@@ -223,17 +223,19 @@ class Laplace:
             has_both[block.tasks] = (ones > 0) & (zeros > 0)
         return ~has_both
 
-    def __call__(self, mu: Array, Theta: Array, v: Array | None = None) -> LaplaceValue:
+    def __call__(self, mu: Array, Theta: Array, W: Array | None = None) -> LaplaceValue:
         """Return D and its gradient.
 
-        `v` (T, q) is the start of the search for the modes.
+        The search for the modes starts at the coefficients `W` (T, p), by default at
+        the mean. Rows of large weights determine the coefficients, whatever mu and
+        Theta are.
         """
         self.n_evaluations += 1
         q = len(self.random)
         S = root(Theta)
         modes = np.zeros((self.T, q))
-        if v is not None:
-            modes = v.copy()
+        if W is not None:
+            modes = (W - mu)[:, self.random] @ np.linalg.pinv(S, hermitian=True)
         price_of_mean = self.prices.mean
         price_of_variance = self.prices.variance[self.random]
         likelihood = 0.0
@@ -275,7 +277,8 @@ class Laplace:
         do not determine the coefficient.
         """
         free = self.with_random(np.arange(self.p))
-        vague = free(value.mu, np.full(self.p, VAGUE**2))
+        W = self.coefficients(value)
+        vague = free(value.mu, np.full(self.p, VAGUE**2), W)
         std = free.predict_std(vague, np.eye(self.p))
         is_identified: Array = np.less(std, 0.1 * VAGUE)
         has_all = is_identified.all(axis=1, keepdims=True)
@@ -477,9 +480,12 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
         M = eye + turned @ (W[:, :, None] * E)
         slope = _sums(E, residual) - a
         step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
-        # Beyond a relative accuracy that depends on the size of the sums, a step
-        # changes nothing but rounding.
-        size = 1.0 + np.abs(log_p.sum(axis=1)) + np.square(a).sum(axis=1)
+        size = np.ones(len(a))
+        if step_number > 0:
+            # Beyond a relative accuracy that depends on the size of the sums, a step
+            # changes nothing but rounding. A start is judged without it: slopes are
+            # less accurate than sums, and a step from a good start mends them.
+            size += np.abs(log_p.sum(axis=1)) + np.square(a).sum(axis=1)
         is_mode = (step * slope).sum(axis=1) < _MODE * size
         if step_number == _STEPS or is_mode.all():
             break
@@ -714,7 +720,7 @@ def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
 def _line_search(m: Laplace, value: LaplaceValue, step: Array) -> LaplaceValue | None:
     """Return the first of shorter and shorter steps of mu that lowers D, or None."""
     for k in range(30):
-        new = m(value.mu + 0.5**k * step, value.Theta, value.v)
+        new = m(value.mu + 0.5**k * step, value.Theta, m.coefficients(value))
         if new.criterion < value.criterion:
             return new
     return None
@@ -730,7 +736,7 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     if len(base.m.random):
         theta[base.m.random] = np.asarray(base.fit.value.Theta)
     theta = theta[m.random]
-    at = m(base.fit.value.mu, theta)
+    at = m(base.fit.value.mu, theta, base.m.coefficients(base.fit.value))
     groups = structure.groups
     g = np.bincount(groups, np.diag(at.G))
     indicator = structure.indicator()
@@ -739,7 +745,8 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     stepped = mean_theta - g / np.maximum(np.diag(H), 1e-300)
     stds = np.sqrt(np.maximum(stepped, 0.0))
     # A step can be far too long, or end at zero, where the gradient vanishes.
-    x = np.clip(stds, _SMALL, 1.0 + np.sqrt(mean_theta))
+    present = np.sqrt(mean_theta)
+    x = np.clip(stds, np.maximum(0.5 * present, _SMALL), 1.0 + present)
     return _minimised(problem, m, name, structure, x, base)
 
 
@@ -853,7 +860,7 @@ class _LaplaceObjective:
         self.structure = structure
         self.value = start
         self.path = [start.criterion]
-        self.v = start.v
+        self.W = m.coefficients(start)
         self.x = np.zeros(0)
         self.slope = np.zeros(0)
         self.rounding = 0.0
@@ -868,7 +875,7 @@ class _LaplaceObjective:
         p = self.m.p
         mu = self.center + self.unit @ zx[:p]
         x = zx[p:]
-        value = self.m(mu, self.structure.theta(x), self.v)
+        value = self.m(mu, self.structure.theta(x), self.W)
         mu_slope = self.unit.T @ value.g_mu
         x_slope = self.structure.gradient(x, self._inner(value.G))
         slope = np.concatenate([mu_slope, x_slope])
@@ -876,7 +883,7 @@ class _LaplaceObjective:
             self.value = value
             self.x = zx[p:].copy()
             self.slope = slope
-            self.v = value.v
+            self.W = self.m.coefficients(value)
             self.path.append(value.criterion)
         return value.criterion, slope
 
@@ -912,7 +919,9 @@ def _minimised(
     before = m.n_evaluations
     p = m.p
     objective = _LaplaceObjective(
-        m, structure, m(base.fit.value.mu, structure.theta(x))
+        m,
+        structure,
+        m(base.fit.value.mu, structure.theta(x), base.m.coefficients(base.fit.value)),
     )
     objective.path.clear()
     reduction = np.inf
