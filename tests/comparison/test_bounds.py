@@ -307,6 +307,9 @@ def test_the_price_of_the_auc_is_in_points():
     verdict = judge(methods, evaluation)
     assert verdict.decision == CANNOT_TELL
     assert f"at worst an AUC lower by {verdict.at_worst:.3f}" in verdict.sentence
+    safe = judge(methods, dataclasses.replace(evaluation, margin=0.5))
+    assert safe.decision == SAFE
+    assert safe.headline.endswith("AUC at most 0.500 lower than either alternative")
 
 
 def test_the_last_value_is_a_third_alternative_in_text_picture_and_file():
