@@ -762,8 +762,17 @@ class _Session:
         The jobs of these comparisons are kept like all others.
         """
         verdicts = {1.0: board.answer}
-        # The last part is all rows, which the main comparison was trained on.
-        for share in PARTS[:-1]:
+        # Tasks keep a few rows in each part, so parts of small tasks may be the same
+        # rows. Parts are nested: they are the same if they have as many rows.
+        shares: dict[tuple[int, ...], float] = {}
+        for share in PARTS:
+            protocol = self.protocol.with_train_share(share)
+            n_train = protocol.evaluation(self.dataset).n_train
+            shares[tuple(n_train)] = share
+        for sizes, share in shares.items():
+            if share in verdicts:
+                # The main comparison was trained on all rows.
+                continue
             self.say(f"training on {share:.0%} of the rows of every task")
             protocol = self.protocol.with_train_share(share)
             candidates = [
@@ -774,8 +783,7 @@ class _Session:
                 if candidate.family in VERDICT_FAMILIES
             ]
             # The same test rows, but fewer training rows.
-            n_train = protocol.evaluation(self.dataset).n_train
-            evaluation = replace(board.evaluation, n_train=n_train)
+            evaluation = replace(board.evaluation, n_train=list(sizes))
             schedule = self._schedule(protocol, candidates, evaluation, deadline)
             verdicts[share] = judge(schedule.run(), evaluation)
 

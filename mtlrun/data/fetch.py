@@ -67,6 +67,7 @@ PIECE_BYTES = 1 << 14
 
 T = TypeVar("T")
 
+_HOST_AND_PORT = re.compile(r"(\[[^\]]*\]|[^:\[\]%]*)(:\d*)?")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _ARCHIVE_LIMIT = 4 << 30
 
@@ -300,12 +301,14 @@ def _write_body(
     total = None
     if length.isdecimal() and len(length) < 20:
         total = int(length)
-    pieces = response.iter_content(PIECE_BYTES)
+    # Not `iter_content`: it reads the size of a chunk up to the end of the line, which
+    # may never come.
+    read_piece = partial(response.raw.read, PIECE_BYTES, decode_content=True)
     done = 0
     with writing(part, WRITABLE):
         stream = part.open("wb")
     with stream:
-        while piece := _within(timeout, lambda: next(pieces, b"")):
+        while piece := _within(timeout, read_piece):
             done += len(piece)
             if done > limit:
                 response.close()
@@ -353,21 +356,22 @@ def _within(seconds: float, action: Callable[[], T]) -> T:
 def shown_address(url: str) -> str:
     """Return an address for messages, without what may give access to the file.
 
-    Names and passwords before the host, and the query, which may hold a signature or a
-    token, are replaced by dots.
+    Names and passwords before the host, and the query or parameters, which may hold a
+    signature or a token, are replaced by dots.
     """
-    head = re.split(r"[?#]", url, maxsplit=1)[0]
+    head = re.split(r"[?#;&]", url, maxsplit=1)[0]
     tail = url[len(head) :]
     scheme = re.match(r"[a-zA-Z][\w+.-]*://", head)
     start = scheme[0] if scheme else ""
     rest = head[len(start) :]
+    host = rest.partition("/")[0]
     if "@" in rest:
         rest = f"...@{rest.rpartition('@')[2]}"
-    elif "@" in tail and "/" not in rest:
-        # The question mark may be part of a password.
+    elif not _HOST_AND_PORT.fullmatch(host) or ("@" in tail and host == rest):
+        # It may be a name and a password that holds one of the characters above.
         rest = "..."
     if tail:
-        rest += "?..."
+        rest += f"{tail[0]}..."
     return shorten(sanitize(start + rest), MAX_SHOWN_URL)
 
 
@@ -441,12 +445,13 @@ def _status_text(code: int) -> str:
 def _reason(error: Exception) -> str:
     """Return why a download failed, without the address."""
     import requests
+    import urllib3
 
     if isinstance(error, requests.Timeout | TimeoutError) or "timed out" in str(error):
         return "timed out"
     if isinstance(error, requests.exceptions.SSLError):
         return "the certificate of the server was rejected"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
+    if isinstance(error, urllib3.exceptions.ProtocolError):
         return "the connection broke before the end of the file"
     if isinstance(error, requests.ConnectionError):
         return "no connection"

@@ -257,6 +257,29 @@ def test_chance_and_price_are_printed_where_rows_belong_to_tasks():
     assert f"at worst {100 * verdict.at_worst:.2g}% more error" in verdict.sentence
 
 
+def test_no_chance_is_printed_as_certain():
+    verdict = verdict_on(3.0, 3.0, noise=0.1)
+    chances = [text for text in verdict.details if "chance" in text]
+    assert len(chances) == 2
+    assert all("99% chance" in text and " 1% of" in text for text in chances)
+
+
+def test_the_other_folds_decide_where_folds_are_unfinished():
+    evaluation = make_evaluation()
+    methods = [
+        compared(INDEPENDENT, 1.02, evaluation),
+        compared(POOLED, 1.2, evaluation),
+        compared(MULTITASK, 1.0, evaluation, 1.5),
+    ]
+    for method in methods:
+        method.losses = {split: method.losses[split] for split in (0, 1)}
+    verdict = judge(methods, evaluation)
+    assert verdict.decision == CANNOT_TELL
+    n_left = evaluation.n_folds - 2
+    assert f"other {n_left} folds" in verdict.what_decides
+    assert verdict.what_decides in verdict.sentence
+
+
 def test_no_chance_is_printed_where_tasks_share_rows():
     verdict = verdict_on(1.02, 1.2, noise=1.5, shared=True)
     assert verdict.decision == CANNOT_TELL
@@ -284,6 +307,9 @@ def test_the_price_of_the_auc_is_in_points():
     verdict = judge(methods, evaluation)
     assert verdict.decision == CANNOT_TELL
     assert f"at worst an AUC lower by {verdict.at_worst:.3f}" in verdict.sentence
+    safe = judge(methods, dataclasses.replace(evaluation, margin=0.5))
+    assert safe.decision == SAFE
+    assert safe.headline.endswith("AUC at most 0.500 lower than either alternative")
 
 
 def test_the_last_value_is_a_third_alternative_in_text_picture_and_file():

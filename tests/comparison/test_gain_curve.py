@@ -55,8 +55,9 @@ def test_the_curve_ends_at_the_verdict_and_is_stored(tmp_path):
     }
     result = mtlrun.compare(frame, **options)
     curve, gain = result.curve, result.board.answer.gain
-    assert curve["part"].tolist() == [0.1, 0.2, 0.5, 1.0]
-    assert curve["rows per task"].tolist() == [4, 4, 10, 20]
+    # Both 10 and 20% are 4 rows.
+    assert curve["part"].tolist() == [0.2, 0.5, 1.0]
+    assert curve["rows per task"].tolist() == [4, 10, 20]
     assert curve.iloc[-1][["gain", "low", "high"]].tolist() == [
         gain.value,
         gain.low,
@@ -69,7 +70,7 @@ def test_the_curve_ends_at_the_verdict_and_is_stored(tmp_path):
     )  # More rows give a smaller error.
     axes = result.plot_curve()
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == ["4 rows (10%)", "4 rows (20%)", "10 rows (50%)", "20 rows (100%)"]
+    assert names == ["4 rows (20%)", "10 rows (50%)", "20 rows (100%)"]
     result.save(tmp_path / "out")
     assert read_pictures(tmp_path / "out").of_kind("curve") == result.pictures.curve()
     np.testing.assert_allclose(
@@ -88,6 +89,17 @@ def test_the_curve_ends_at_the_verdict_and_is_stored(tmp_path):
         path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").iterdir()
     } == cells
     assert mtlrun.compare(frame, **{**options, "curve": False}).curve is None
+
+
+def test_the_same_training_rows_are_one_point_of_the_curve():
+    frame = pd.DataFrame(
+        {"a": RNG.normal(size=36), "y": RNG.normal(size=36), "t": list("uvwxyz") * 6}
+    )
+    result = mtlrun.compare(frame, target="y", task="t", curve=True, **FAST)
+    # All parts of the 4 training rows of a task are these 4 rows.
+    assert result.curve["part"].tolist() == [1.0]
+    names = [label.get_text() for label in result.plot_curve().get_yticklabels()]
+    assert names == ["4 rows (100%)"]
 
 
 def test_a_table_with_test_rows_has_no_curve():

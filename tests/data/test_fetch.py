@@ -297,6 +297,21 @@ def test_the_body_of_a_redirect_is_not_read(
     assert sum(sent) < 1 << 26
 
 
+def test_the_size_of_a_chunk_is_not_read_without_limit(
+    tmp_path: Path, server: Server
+) -> None:
+    sent = []
+
+    def endless(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with contextlib.suppress(OSError):
+            while sum(sent) < 1 << 27 and not server.stop.is_set():
+                sent.append(handler.wfile.write(b"0" * (1 << 16)))
+
+    assert "connection broke" in failure(tmp_path, server.url("/x", endless))
+    assert sum(sent) < 1 << 26
+
+
 @pytest.mark.parametrize("part", ["head", "redirect", "body"])
 def test_a_server_that_sends_a_byte_now_and_then_times_out(
     tmp_path: Path, server: Server, part: str
@@ -366,10 +381,15 @@ def test_a_malformed_address_is_one_error(tmp_path: Path, url: str) -> None:
         ("https://me:sec/ret@host/a", "https://...@host/a"),
         ("https://me:sec@ret@host/a", "https://...@host/a"),
         ("https://me:sec?ret@host/a", "https://...?..."),
-        ("https://me:sec#ret@host/a", "https://...?..."),
+        ("https://me:sec#ret@host/a", "https://...#..."),
+        ("https://me:sec/re?t@host/a", "https://...?..."),
+        ("https://me:secret%40host/a", "https://..."),
+        ("https://[::1]:80/a", "https://[::1]:80/a"),
+        ("https://host:80/a;sig=secret", "https://host:80/a;..."),
+        ("https://host/a&token=secret", "https://host/a&..."),
         ("https://host/a?X-Amz-Signature=secret", "https://host/a?..."),
         ("https://host/a?sig=secret&to=x@y", "https://host/a?..."),
-        ("https://host/a#token=secret", "https://host/a?..."),
+        ("https://host/a#token=secret", "https://host/a#..."),
         ("me:secret@host", "...@host"),
         ("https://[me:secret@host", "https://...@host"),
     ],
