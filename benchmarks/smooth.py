@@ -448,18 +448,20 @@ def predict_catboost(data: Split) -> Array:
     return np.asarray(model.predict(frame(data.X_test, data.task_test)))
 
 
-def predict_gpboost(data: Split) -> Array:
+def predict_gpboost(
+    data: Split, leaf_counts: tuple[int, ...] = (8,), max_rounds: int = 150
+) -> Array:
     """Fit GPBoost with random levels, and slopes of up to four columns.
 
-    Its targets are standardized; the number of rounds is chosen by cross-validation on
-    folds that hold rows of every task.
+    Its targets are standardized; the numbers of rounds and of leaves are chosen by
+    cross-validation on folds that hold rows of every task.
     """
     import gpboost
 
     center = data.y_train.mean()
     unit = data.y_train.std()
     y = (data.y_train - center) / unit
-    params = {"learning_rate": 0.1, "num_leaves": 8, "min_data_in_leaf": 5}
+    params = {"learning_rate": 0.1, "min_data_in_leaf": 5}
     params |= {"verbose": -1, "num_threads": 1}
     n_columns = data.X_train.shape[1]
     slopes: dict[str, Any] = {}
@@ -481,20 +483,28 @@ def predict_gpboost(data: Split) -> Array:
 
     fold = inner_folds(data.task_train)
     parts = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(3)]
-    scores = gpboost.cv(
-        params,
-        gpboost.Dataset(data.X_train, y),
-        gp_model=effects(),
-        num_boost_round=150,
-        folds=parts,
-        early_stopping_rounds=10,
-        metric="mse",
-        verbose_eval=False,
-        use_gp_model_for_validation=True,
-    )
-    n_rounds = int(np.argmin(next(iter(scores.values())))) + 1
+    best_error = np.inf
+    best_leaves = leaf_counts[0]
+    n_rounds = 1
+    for n_leaves in leaf_counts:
+        scores = gpboost.cv(
+            params | {"num_leaves": n_leaves},
+            gpboost.Dataset(data.X_train, y),
+            gp_model=effects(),
+            num_boost_round=max_rounds,
+            folds=parts,
+            early_stopping_rounds=10,
+            metric="mse",
+            verbose_eval=False,
+            use_gp_model_for_validation=True,
+        )
+        errors = next(iter(scores.values()))
+        if min(errors) < best_error:
+            best_error = min(errors)
+            best_leaves = n_leaves
+            n_rounds = int(np.argmin(errors)) + 1
     booster = gpboost.train(
-        params,
+        params | {"num_leaves": best_leaves},
         gpboost.Dataset(data.X_train, y),
         gp_model=effects(),
         num_boost_round=n_rounds,
