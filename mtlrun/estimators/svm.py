@@ -72,6 +72,8 @@ _GREEDY_STEPS = 10_000_000
 _REFINED_TOL = 0.01
 _MAX_REFINED = 5000
 _MAX_POLISHED = 500
+# Copies of the kernel matrix that centering it takes at a time.
+_CENTERED_COPIES = 4
 
 
 class _GraphModel(ClassifierMTL, BaseMTL):
@@ -544,7 +546,7 @@ class MultiTaskKernelSVC(_GraphModel):
         """
         used = cost > 0
         n = int(used.sum())
-        if n <= _MAX_REFINED and memory.fits(2 * kernel_bytes(n)):
+        if self._can_center(n):
             K = kernel_matrix(rows, coupling)[np.ix_(used, used)]
             shift = 0.5 * K.mean() - K.mean(axis=1)
             K += shift
@@ -579,12 +581,18 @@ class MultiTaskKernelSVC(_GraphModel):
             n = data.targets.size
         else:
             n = int(data.observed.sum())
-        features += 0.0 if self.fit_intercept else greedy_bytes(n, self.cache_size)
-        return (
-            super()._bytes(data)
-            + features
-            + (kernel_bytes(n) if self._precomputes(data, n) else 0.0)
-        )
+        total = super()._bytes(data) + features
+        if self._precomputes(data, n):
+            total += kernel_bytes(n)
+        if not self.fit_intercept:
+            total += greedy_bytes(n, self.cache_size)
+        elif self._can_center(n):
+            total += _CENTERED_COPIES * kernel_bytes(n)
+        return total
+
+    def _can_center(self, n: int) -> bool:
+        """Return whether `_refine` may center the kernel matrix of n rows."""
+        return n <= _MAX_REFINED and memory.fits(_CENTERED_COPIES * kernel_bytes(n))
 
     def _limit(self, least: int, likely: int) -> int:
         """Return the steps allowed."""

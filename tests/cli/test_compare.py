@@ -82,8 +82,11 @@ def test_compare_prints_the_leaderboard_and_the_verdict_and_writes_its_files(
     assert result.exit_code == 0, result.output
     folder = tmp_path / "results/runs/compare/grades"
     report = json.loads((folder / "leaderboard.json").read_text())
-    headline, sentence, blank, header, *lines = result.stdout.splitlines()
+    headline, best, sentence, blank, header, *lines = result.stdout.splitlines()
     assert headline == f"{report['answer']['headline']}."
+    first_method = report["methods"][0]
+    score = f"{first_method['rmse']:.4f}"
+    assert best == f"Best: {first_method['method']} {score} (rmse)"
     assert sentence == report["verdict"]
     assert blank == ""
     columns = ["rank", "method", "kind", "rmse", "gain", "low", "high"]
@@ -565,7 +568,8 @@ def test_a_tiny_budget_still_produces_a_leaderboard(mtlrun, grades, tmp_path):
     result = mtlrun("compare", "grades.csv", *RAGGED, "--budget", "0.00001", "-q")
     assert result.exit_code == 0, result.output
     assert "TaskMean" in result.stdout
-    assert result.stdout.startswith("No verdict.\nNo multi-task method is finished")
+    assert result.stdout.startswith("No verdict.\nBest: TaskMean ")
+    assert "No multi-task method is finished" in result.stdout
     # Methods that have not run have no row of dashes.
     assert "IndependentRidgeCV" not in result.stdout
     report = tmp_path / "results/runs/compare/grades/leaderboard.md"

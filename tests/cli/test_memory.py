@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 
 import mtlrun as library
@@ -123,7 +124,7 @@ def test_if_nothing_fits_the_message_names_sizes_and_a_remedy(
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("reason", ["free_bytes", "read_parquet"])
+@pytest.mark.parametrize("reason", ["free_bytes", "to_pandas"])
 def test_a_parquet_file_that_does_not_fit_may_be_read_in_chunks(
     mtlrun, tmp_path, monkeypatch, reason
 ):
@@ -132,15 +133,16 @@ def test_a_parquet_file_that_does_not_fit_may_be_read_in_chunks(
     folder.mkdir()
     pd.read_csv(tmp_path / "grades.csv").to_parquet(folder / "grades.parquet")
 
-    def run_out_of_memory(content):
-        raise MemoryError
+    class FileWithoutMemory(pyarrow.parquet.ParquetFile):
+        def read(self, *args, **options):
+            raise MemoryError
 
     with monkeypatch.context() as patch:
         if reason == "free_bytes":
             patch.setattr("mtlrun.problem.memory._SMALL", 0)
             patch.setattr("mtlrun.problem.memory.free_bytes", lambda: 100.0)
         else:
-            patch.setattr("pandas.read_parquet", run_out_of_memory)
+            patch.setattr("pyarrow.parquet.ParquetFile", FileWithoutMemory)
         result = mtlrun("compare", "rows/grades.parquet", "--target", "grade")
     assert result.exit_code == 2
     assert "grades.parquet" in result.stderr

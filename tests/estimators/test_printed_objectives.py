@@ -203,6 +203,13 @@ def matrix_normal(data: Problem, model) -> float:
     return data.squared_errors(model) + penalty
 
 
+def matrix_normal_with_fudge(data: Problem, model) -> float:
+    S1 = model.feature_precision_
+    S2 = model.task_precision_
+    traces = N_TASKS * np.trace(S1) + N_FEATURES * np.trace(S2)
+    return matrix_normal(data, model) + model.rho * model.fudge * traces
+
+
 def features_learned(data: Problem, model) -> float:
     # D is singular if W does not have full rank; it stands for the generalized inverse.
     inverse = np.linalg.pinv(model.feature_covariance_, rcond=1e-9, hermitian=True)
@@ -507,7 +514,12 @@ OBJECTIVES: dict[str, tuple[str, dict[str, object], Evaluate]] = {
         lambda data, m: data.logistic(m) + m.alpha * trace_norm(m.coef_),
     ),
     "FETR": (MATRIX_NORMAL, {"eta": 0.7, "rho": 0.5, "tol": 1e-9}, matrix_normal),
-    "MTFRL": (MATRIX_NORMAL, {"eta": 0.7, "rho": 0.5, "tol": 1e-9}, matrix_normal),
+    "MTFRL": (
+        "sum_t ||y_t - X_t w_t - b_t||^2 + eta ||W||_F^2"
+        " + rho [tr(S1 W S2 W') + T r(S1) + d r(S2)]",
+        {"eta": 0.7, "rho": 0.5, "tol": 1e-9},
+        matrix_normal_with_fudge,
+    ),
     "MTFL": (
         f"{HALF_SQUARES} + gamma tr(W' D^{{-1}} W)",
         {"gamma": 0.6, "tol": 1e-10},

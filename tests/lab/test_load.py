@@ -104,7 +104,11 @@ GOLDEN = {
         "bad.yaml:12:5: missing key 'estimator' in methods[0]\n  11 | methods:\n  12 |   - label: one\n           ^",
     ),
     "unknown data set": (
-        changed("datasets: [digits]", "datasets: [digit]"),
+        changed(
+            "datasets: [digits]",
+            "datasets: [digit]",
+            changed("{dataset: digits,", "{dataset: digit,"),
+        ),
         "bad.yaml:5:12: unknown data set 'digit'\n"
         "  4 | kind: evaluate\n"
         "  5 | datasets: [digit]\n"
@@ -283,11 +287,12 @@ def test_all_problems_of_a_file_are_reported_at_once(lab):
         for line in problems.splitlines()
         if line.startswith("bad.yaml")
     ]
-    # A reference with 'auc' is unknown too if the metric is misspelled.
+    # The names of a reference are unknown too if the section misspells them.
     assert locations == [
         "bad.yaml:5:12",
         "bad.yaml:6:35",
         "bad.yaml:7:11",
+        "bad.yaml:20:15",
         "bad.yaml:20:46",
     ]
 
@@ -308,7 +313,8 @@ def test_profiles_must_be_mappings(lab):
 
 
 def test_data_sets_may_be_set_only_in_a_profile(lab):
-    path = lab.write(changed("datasets: [digits]\n", ""))
+    text = changed("{dataset: digits,", "{dataset: simulated-rmtl,")
+    path = lab.write(changed("datasets: [digits]\n", "", text))
     experiment = load_experiment(path, profile="smoke")
     assert [d.id for d in experiment.spec.datasets] == ["simulated-rmtl"]
     assert experiment.paper_datasets == ()

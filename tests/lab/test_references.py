@@ -10,7 +10,7 @@ EXPERIMENT = """\
 schema: 1
 id: made/table
 title: A table with printed numbers
-datasets: [school]
+datasets: [school, landmine]
 split: {kind: random, train: 0.5, trials: 2}
 metrics: [nmse]
 methods:

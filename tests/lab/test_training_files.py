@@ -81,7 +81,7 @@ def test_all_problems_are_located_at_once(write):
         "a.yaml:5:9: unknown method 'IndependentRigde'\n"
         "  4 | dataset: digist\n"
         "  5 | method: IndependentRigde\n"
-        "              ^^^^^^^^^^^^^^^^ Did you mean 'IndependentRidge' or 'IndependentSVC' or 'IndependentLasso'?\n"
+        "              ^^^^^^^^^^^^^^^^ Did you mean 'IndependentRidge' or 'IndependentRidgeCV' or 'IndependentKernelRidge'?\n"
         "a.yaml:6:30: 'train' must be less than 1, not 1.5\n"
         "  5 | method: IndependentRigde\n"
         "  6 | split: {kind: random, train: 1.5, trails: 2}\n"

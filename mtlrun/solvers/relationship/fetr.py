@@ -482,14 +482,19 @@ def _newton_step(product: Callable[[Array], Array], gradient: Array) -> Array:
 
     They end where the curvature is not positive, or when a step gains less than half of
     the mean gain of the steps so far (Nash and Sofer, 1990).
+
+    Gradient and curvature are divided by a power of two near the largest entry of the
+    gradient. This does not round, and no product overflows for targets in large units.
     """
     move = np.zeros_like(gradient)
-    residual = -gradient
+    _, exponent = np.frexp(np.abs(gradient).max(initial=0.0))
+    scale = np.ldexp(1.0, int(exponent))
+    residual = -gradient / scale
     direction = residual
     square = float(residual @ residual)
     gain = 0.0
     for step in range(1, _MAX_CG + 1):
-        image = product(direction)
+        image = product(direction) / scale
         curvature = float(direction @ image)
         if curvature <= 0:
             return direction if step == 1 else move
