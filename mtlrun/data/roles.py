@@ -23,13 +23,7 @@ from mtlrun.data.dataset import ELAPSED, Dataset, check_read
 from mtlrun.data.files import DataFile, file_called
 from mtlrun.data.frames import several
 from mtlrun.data.named_columns import matching
-from mtlrun.data.names import (
-    Names,
-    drop_option,
-    normalized,
-    quoted_list,
-    separated,
-)
+from mtlrun.data.names import Names, drop_option, normalized, quoted_list, separated
 from mtlrun.data.odd_columns import (
     MIN_NUMBERED,
     MIN_TEXTS,
