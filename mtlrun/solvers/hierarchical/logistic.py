@@ -224,11 +224,9 @@ class Laplace:
         return ~has_both
 
     def __call__(self, mu: Array, Theta: Array, W: Array | None = None) -> LaplaceValue:
-        """Return D and its gradient.
+        """Return D and its gradient. The modes are searched from coefficients `W` (T, p).
 
-        The search for the modes starts at the coefficients `W` (T, p), by default at
-        the mean. Rows of large weights determine the coefficients, whatever mu and
-        Theta are.
+        Rows of large weights determine these, whatever mu and Theta are.
         """
         self.n_evaluations += 1
         q = len(self.random)
@@ -482,9 +480,7 @@ def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, .
         step = np.linalg.solve(M, slope[:, :, None])[:, :, 0]
         size = np.ones(len(a))
         if step_number > 0:
-            # Beyond a relative accuracy that depends on the size of the sums, a step
-            # changes nothing but rounding. A start is judged without it: slopes are
-            # less accurate than sums, and a step from a good start mends them.
+            # A smaller part of the sums is rounding. Slopes at a start need more digits.
             size += np.abs(log_p.sum(axis=1)) + np.square(a).sum(axis=1)
         is_mode = (step * slope).sum(axis=1) < _MODE * size
         if step_number == _STEPS or is_mode.all():
@@ -860,7 +856,6 @@ class _LaplaceObjective:
         self.structure = structure
         self.value = start
         self.path = [start.criterion]
-        self.W = m.coefficients(start)
         self.x = np.zeros(0)
         self.slope = np.zeros(0)
         self.rounding = 0.0
@@ -875,7 +870,8 @@ class _LaplaceObjective:
         p = self.m.p
         mu = self.center + self.unit @ zx[:p]
         x = zx[p:]
-        value = self.m(mu, self.structure.theta(x), self.W)
+        W = self.m.coefficients(self.value)
+        value = self.m(mu, self.structure.theta(x), W)
         mu_slope = self.unit.T @ value.g_mu
         x_slope = self.structure.gradient(x, self._inner(value.G))
         slope = np.concatenate([mu_slope, x_slope])
@@ -883,7 +879,6 @@ class _LaplaceObjective:
             self.value = value
             self.x = zx[p:].copy()
             self.slope = slope
-            self.W = self.m.coefficients(value)
             self.path.append(value.criterion)
         return value.criterion, slope
 
@@ -918,11 +913,9 @@ def _minimised(
     """
     before = m.n_evaluations
     p = m.p
-    objective = _LaplaceObjective(
-        m,
-        structure,
-        m(base.fit.value.mu, structure.theta(x), base.m.coefficients(base.fit.value)),
-    )
+    W = base.m.coefficients(base.fit.value)
+    start = m(base.fit.value.mu, structure.theta(x), W)
+    objective = _LaplaceObjective(m, structure, start)
     objective.path.clear()
     reduction = np.inf
     converged = False
@@ -947,9 +940,8 @@ def _minimised(
             options=options,
         )
         x = _without_zeros(objective, structure)
-        slope = np.where(
-            np.abs(np.append(np.zeros(p), x)) >= LARGEST, 0.0, objective.slope
-        )
+        is_at_bound = np.abs(np.append(np.zeros(p), x)) >= LARGEST
+        slope = np.where(is_at_bound, 0.0, objective.slope)
         reduction = 0.5 * float(slope @ run.hess_inv.matvec(slope))
         information = partial(_information, objective.value)
         moved, escape_reduction = covariance.escape_boundary(
