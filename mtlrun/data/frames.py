@@ -527,6 +527,9 @@ def _of_objects(column: pd.Series) -> pd.Series:
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith(("integer", "mixed")):
         cells = [_within_floats(cell) for cell in column]
+        if any(map(_is_number, column.dropna())):
+            # True would be the same category as 1.
+            cells = [str(cell) if _is_flag(cell) else cell for cell in cells]
         column = pd.Series(cells, column.index, dtype=object, name=column.name)
         kind = pd.api.types.infer_dtype(column, skipna=True)
     is_present = column.notna()
@@ -557,6 +560,14 @@ def _of_objects(column: pd.Series) -> pd.Series:
     if kind in ("timedelta", "timedelta64", "period", "time", "interval"):
         return column.where(is_present, None).map(str, na_action="ignore")
     return column
+
+
+def _is_flag(cell: Any) -> bool:
+    return isinstance(cell, bool | np.bool_)
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, int | float | np.number) and not _is_flag(cell)
 
 
 def _within_floats(cell: Any) -> Any:

@@ -91,7 +91,7 @@ _PARTS = re.compile(
 
 _WRITE_DATES = "Write dates as 2023-12-31, all in one way, or choose another column."
 _WRITE_TIMES = "Write numbers, or dates such as 2023-12-31, or choose another column."
-_AS_IN_TRAINING = "Write the times as in the training rows; 2023-12-31 fits all dates."
+_AS_IN_TRAINING = "Write the times as in the training rows."
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,10 @@ class TimeSchema:
             row = int(np.argmax(is_wrong))
             where = table.where(first_row + row)
             problem = self._problem(column.iloc[row], column.name)
-            raise DataError(f"{where}: {problem}", _AS_IN_TRAINING)
+            remedy = _AS_IN_TRAINING
+            if self.kind == DATE and not self._has_zone:
+                remedy += " 2023-12-31 fits all dates."
+            raise DataError(f"{where}: {problem}", remedy)
         return times
 
     def _times(self, cells: _Cells) -> Array:

@@ -98,6 +98,24 @@ def test_a_new_label_in_a_file_of_test_rows_names_its_line(tmp_path):
         )
 
 
+def test_a_boolean_among_numbers_of_test_rows_is_an_error_that_names_its_row():
+    test = visits(12).astype({"level": object})
+    test.loc[4, "level"] = True
+    with pytest.raises(DataError, match="'level'") as caught:
+        dataset_of(test, targets=["level"], **BY_CLINIC)
+    assert "later visits: row 5" in str(caught.value)
+    assert caught.value.remedy
+
+
+@pytest.mark.parametrize("row", [0, 5])
+def test_a_boolean_is_no_number_of_the_same_value(row):
+    train = visits().astype({"level": object})
+    train.loc[row, "level"] = True
+    roles = Roles(targets=("a",), task="level", drop=("clinic", "outcome", "grade"))
+    dataset = make_dataset(table_of_frame(train, "visits"), roles)
+    assert sorted(dataset.tasks) == ["0", "1", "True"]
+
+
 def test_labels_that_test_rows_lack_stay_classes():
     test = visits(12)
     test = test[test.grade != "M"]
