@@ -85,7 +85,7 @@ def test_compare_prints_the_leaderboard_and_the_verdict_and_writes_its_files(
     headline, best, sentence, blank, header, *lines = result.stdout.splitlines()
     assert headline == f"{report['answer']['headline']}."
     first_method = report["methods"][0]
-    score = f"{first_method['rmse']:.4f}"
+    score = f"{first_method['score']:.4f}"
     assert best == f"Best: {first_method['method']} {score} (rmse)"
     assert sentence == report["verdict"]
     assert blank == ""
