@@ -4,6 +4,8 @@ the API and run by the tests.
 
 from __future__ import annotations
 
+import inspect
+
 from sklearn.base import is_classifier
 
 #: Estimators that wrap another one, and what is imported for it.
@@ -40,6 +42,18 @@ def example(estimator: type) -> list[str]:
         or "Classifier" in name
         or (not inner and is_classifier(estimator()))
     )
+    if "task_id" not in inspect.signature(estimator.fit).parameters:
+        # All targets on the same rows.
+        return [
+            ">>> import numpy as np",
+            f">>> from mtlrun.estimators import {name}",
+            ">>> rng = np.random.default_rng(0)",
+            ">>> X = rng.normal(size=(40, 5))",
+            ">>> Y = X @ rng.normal(size=(5, 2)) + rng.normal(size=(40, 2))",
+            f">>> model = {name}().fit(X, Y)",
+            ">>> model.predict(X[:3]).shape",
+            "(3, 2)",
+        ]
     target = "X[:, 0] * (1 + task) + rng.normal(size=120)"
     return [
         ">>> import numpy as np",

@@ -125,8 +125,8 @@ class Clock:
         """Return the clock of a model.
 
         A model of an earlier version does not say how its times are read. They are
-        numbers if the column itself is a feature. A column that is no feature although
-        ``--since-first`` names it holds dates.
+        numbers if the column itself is a feature. If ``--since-first`` names the column
+        and it is not a feature, they are dates.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class Clock:
 
     @property
     def has_dates(self) -> bool:
-        """Whether the column holds dates, which are no feature themselves."""
+        """Whether the column holds dates. They are not a feature themselves."""
         return self.times is not None and self.times.kind == DATE
 
     def refuse_ambiguous(self) -> None:

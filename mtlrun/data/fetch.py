@@ -255,7 +255,7 @@ def _final_response(session: Session, url: str, timeout: float) -> Response:
             partial(
                 session.get,
                 target,
-                # So that the length is that of the file.
+                # Without compression, the length header is the size of the file.
                 headers={"Accept-Encoding": "identity"},
                 timeout=timeout,
                 stream=True,

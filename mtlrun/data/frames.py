@@ -263,7 +263,7 @@ def with_categories(
 ) -> pd.DataFrame:
     """Return the frame of a Parquet file with the categories that pandas wrote.
 
-    Parquet keeps categories of texts only; those of numbers become numbers.
+    Parquet keeps categories of texts only; categories of numbers become numbers.
 
     Parameters
     ----------

@@ -928,7 +928,7 @@ def _features(
     dense = list(map(str, table.frame.columns))
     dense += [name for name in table.names if name in make.roles.categorical]
     if clock is not None and clock.is_feature and clock.has_dates:
-        # Another date is no category, but a time that the model extrapolates to.
+        # The model extrapolates to other dates, so a date is not a category.
         taken = {*taken, clock.column}
     free = [name for name in dense if name not in taken]
     wanted = {*make.roles.categorical, *make.roles.keep}

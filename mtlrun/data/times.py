@@ -57,7 +57,7 @@ _MAX_YEAR = 2200
 _MAX_YEARS = 33
 
 #: Formats with one interpretation, once the separators are blanks: the year has four
-#: digits, and stands first or beside the month.
+#: digits, and stands first or next to the month.
 _CLEAR_FORMATS = (
     *("%Y %m %d", "%Y %m", "%m %Y"),
     *("%d %b %Y", "%d %B %Y", "%b %d %Y", "%B %d %Y", "%Y %b %d", "%Y %B %d"),
@@ -392,7 +392,7 @@ class _Cells:
         try:
             codes, unique = pd.factorize(column)
         except TypeError:
-            # Lists and mappings are no times.
+            # Lists and mappings are not times.
             column = column.map(str, na_action="ignore")
             codes, unique = pd.factorize(column)
         values = pd.Series(unique)
@@ -412,7 +412,7 @@ class _Cells:
         return np.append(times, np.nan)[self.codes]
 
     def refuse_mixture(self, table: Table, name: Any) -> None:
-        """Refuse dates beside texts.
+        """Refuse a column of dates and texts.
 
         A spreadsheet that turns some texts into dates may have swapped their day and
         month.
@@ -700,7 +700,7 @@ def _parse(dates: pd.Series, form: str, first_year: int | None = None) -> pd.Ser
     form : str
         One of `_FORMATS`.
     first_year : int, optional
-        First of the years of two digits. Without it, centuries are those of `strptime`.
+        First of the years of two digits. Default: the centuries of `strptime`.
     """
     codes, different = pd.factorize(dates)
     texts = pd.Series(different, dtype=str)

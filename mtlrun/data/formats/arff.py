@@ -532,7 +532,7 @@ def _fields(
 def _words(text: str, offset: int) -> list[tuple[str, int]] | None:
     """Return values between blanks or single commas, as written, and their columns.
 
-    Return None where values cannot be told apart.
+    Return None where values cannot be distinguished.
     """
     words = []
     position = 0

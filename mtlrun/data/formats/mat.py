@@ -291,7 +291,7 @@ def split_tasks(inputs: Any, targets: Any, variable: str) -> tuple[Any, Any, lis
     """Return arrays whose first axis is the task as lists with an array per task.
 
     That is how `scipy.io.savemat` writes lists of arrays of equal shape; a cell array
-    needs an array of objects. What else the variables hold stays as it is.
+    needs an array of objects. Other variables stay as they are.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ _OPENED = re.compile(r'(?:^|[,;\t])\s*"')
 _WHOLE = re.compile(r"[0-9]{1,9}")
 _MIN_YEAR = 1500
 _MAX_YEAR = 2200
-#: Numbers in equal steps that are no years name at least this many columns.
+#: Numbers in equal steps name at least this many columns, unless they are years.
 _MIN_COUNTED = 5
 #: Rows that are looked at to detect the separator, and lines that a header in quotes
 #: may have.
