@@ -1,21 +1,24 @@
 # lmer (lme4) or mgcv on the splits of benchmarks/peers.py, which writes the files that this reads.
 #
-# Rscript benchmarks/peers.R FOLDER lme4|mgcv MAX_SLOPES
+# Rscript benchmarks/peers.R FOLDER lme4|mgcv|"mgcv, curves" MAX_SLOPES
 #
 # FOLDER/train-K.csv has the columns y, task, x1, x2 ...; FOLDER/test-K.csv the same. Written are FOLDER/predicted-K.csv,
 # and FOLDER/costs.csv: processor seconds of fit and prediction per split, and the peak memory of the process (MB)
 # before the first fit and after the last, loaded packages included.
 #
-# Fits of both have random levels of the tasks, and random slopes of all columns where there are at most MAX_SLOPES.
+# Fits of both have random levels of the tasks. Where there are at most MAX_SLOPES columns, those that vary within at
+# least three tasks have random slopes.
 # lme4: the best by AIC of levels, levels and independent slopes, and levels and correlated slopes (REML).
 # mgcv: a smooth term for every column with at least 10 different values, and lines for others; REML up to 500 rows,
 #   above them bam(discrete = TRUE), which mgcv recommends for large tables.
+# mgcv, curves: a curve per task (bs = "fs") in place of the slope of every column with a smooth term, and of the level.
 
 arguments <- commandArgs(trailingOnly = TRUE)
 folder <- arguments[1]
 method <- arguments[2]
 max_slopes <- as.numeric(arguments[3])
-suppressMessages(library(method, character.only = TRUE))
+package <- sub(",.*", "", method)
+suppressMessages(library(package, character.only = TRUE))
 
 peak_megabytes <- function() {
   status <- readLines("/proc/self/status")
@@ -28,40 +31,44 @@ independent_columns <- function(train) {
   columns[sort(setdiff(decomposition$pivot[seq_len(decomposition$rank)], 1)) - 1]
 }
 
+slope_columns <- function(train, columns) {
+  n_varying <- function(column) sum(tapply(train[[column]], train$task, function(x) length(unique(x)) > 1))
+  if (length(columns) > max_slopes) character() else Filter(function(column) n_varying(column) >= 3, columns)
+}
+
 fit_lme4 <- function(train, columns) {
   common <- paste(c("y ~ 1", columns), collapse = " + ")
-  effects <- "(1 | task)"
-  if (length(columns) <= max_slopes) {
-    slopes <- paste(c("1", columns), collapse = " + ")
-    effects <- c(effects, sprintf(c("(%s || task)", "(%s | task)"), slopes))
-  }
+  slopes <- paste(c("1", slope_columns(train, columns)), collapse = " + ")
   fits <- list()
-  for (effect in effects) {
+  for (effect in c("(1 | task)", sprintf(c("(%s || task)", "(%s | task)"), slopes))) {
     fit <- tryCatch(
       suppressMessages(suppressWarnings(lmer(as.formula(paste(common, "+", effect)), train))),
       # With as many random effects as rows, the noise cannot be estimated.
       error = function(problem) NULL
     )
     if (!is.null(fit)) fits <- c(fits, fit)
+    if (slopes == "1") break
   }
   fits[[which.min(sapply(fits, AIC))]]
 }
 
 fit_mgcv <- function(train, columns) {
-  terms <- "s(task, bs = 're')"
-  slopes <- NULL
-  for (column in columns) {
-    n_values <- length(unique(train[[column]]))
-    terms <- c(terms, if (n_values >= 10) sprintf("s(%s)", column) else column)
-    slopes <- c(slopes, sprintf("s(task, %s, bs = 're')", column))
+  is_curved <- function(column) length(unique(train[[column]])) >= 10
+  common <- sapply(columns, function(column) if (is_curved(column)) sprintf("s(%s)", column) else column)
+  level <- "s(task, bs = 're')"
+  slopes <- slope_columns(train, columns)
+  effects <- c(level, sprintf("s(task, %s, bs = 're')", slopes))
+  curves <- Filter(is_curved, slopes)
+  if (method == "mgcv, curves" && length(curves)) {
+    lines <- setdiff(slopes, curves)
+    effects <- c(sprintf("s(%s, task, bs = 'fs', k = 5)", curves), sprintf("s(task, %s, bs = 're')", lines))
   }
-  fit <- function(terms) {
-    formula <- as.formula(paste("y ~", paste(terms, collapse = " + ")))
+  fit <- function(effects) {
+    formula <- as.formula(paste("y ~", paste(c(common, effects), collapse = " + ")))
     if (nrow(train) > 500) bam(formula, data = train, discrete = TRUE) else gam(formula, data = train, method = "REML")
   }
-  if (length(columns) > max_slopes) return(fit(terms))
-  # gam refuses more coefficients than rows: no slopes then.
-  tryCatch(fit(c(terms, slopes)), error = function(problem) fit(terms))
+  # gam refuses more coefficients than rows: levels alone then.
+  tryCatch(fit(effects), error = function(problem) fit(level))
 }
 
 fit_and_predict <- function(train, test) {
@@ -87,5 +94,5 @@ for (split in seq_along(list.files(folder, "^train-[0-9]+\\.csv$")) - 1) {
   seconds <- c(seconds, spent[["user.self"]] + spent[["sys.self"]])
   write.csv(data.frame(predicted), file.path(folder, sprintf("predicted-%d.csv", split)), row.names = FALSE)
 }
-costs <- data.frame(seconds, before, after = peak_megabytes(), version = as.character(packageVersion(method)))
+costs <- data.frame(seconds, before, after = peak_megabytes(), version = as.character(packageVersion(package)))
 write.csv(costs, file.path(folder, "costs.csv"), row.names = FALSE)

@@ -15,7 +15,8 @@ squared error of the test rows, processor seconds, and memory.
 * *CatBoost, small tasks*: ``one_hot_max_size`` above the number of tasks (levels of
   tasks instead of target statistics); depth 3 or 6 (6) and the number of trees by a
   third of the training rows of each task.
-* *lme4* and *mgcv*: see `peers.R`; they need R with these packages.
+* *lme4*, *mgcv* and *mgcv, curves* (a curve per task): see `peers.R`; they need R with
+  these packages.
 
 Fits run in a process per table and method. Before the first measured fit it imports the
 package and fits a small simulated table, so that neither loading nor compiling counts.
@@ -220,6 +221,7 @@ METHODS: dict[str, tuple[str, Callable[[Split], Array] | None]] = {
     "SmoothMTL": ("mtlrun", lambda data: smooth.predict_by_task(SmoothMTL(), data)),
     "lme4": ("lme4", None),
     "mgcv": ("mgcv", None),
+    "mgcv, curves": ("mgcv", None),
     "GPBoost": (
         "gpboost",
         lambda data: smooth.predict_gpboost(data, (2, 8), MAX_ROUNDS),
@@ -336,14 +338,14 @@ def measure(name: str, folder: Path, methods: list[str], n_splits: int) -> Any:
 
 def run_method(method: str, splits: list[Split]) -> dict[str, Any]:
     """Return the errors, costs and version of a method, from a process of its own."""
-    package, predict = METHODS[method]
+    predict = METHODS[method][1]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for number, data in enumerate(splits):
             write_split(folder, number, data)
         command = [sys.executable, __file__, name, "--process", method]
         if predict is None:
-            command = ["Rscript", str(R_SCRIPT), name, package, str(MAX_SLOPES)]
+            command = ["Rscript", str(R_SCRIPT), name, method, str(MAX_SLOPES)]
         threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
         finished = subprocess.run(
             command,
