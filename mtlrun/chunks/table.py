@@ -35,6 +35,7 @@ from mtlrun.data.names import (
     without_markers,
 )
 from mtlrun.data.table import Table, optional_module
+from mtlrun.data.weights import tasks_without_weight
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed, open_regular
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
@@ -46,6 +47,8 @@ SUFFIXES = (".parquet", ".csv")
 #: Bytes of the numbers of a chunk, which has at least `MIN_CHUNK_ROWS` rows.
 CHUNK_BYTES = 32 << 20
 MIN_CHUNK_ROWS = 1024
+#: Rows whose weights and tasks are read at a time for notes.
+NOTED_ROWS = 1 << 20
 #: Rows at the head of the first file, whose means are the shifts.
 HEAD_ROWS = 10_000
 #: Limit of the bytes of the header of a csv file.
@@ -285,6 +288,35 @@ class ChunkedTable:
             fold = fold_of(position, n_weighted, len(frame), folds, seed)
             n_weighted += len(frame)
             yield self._chunk(file, frame, weights, fold, buffer)
+
+    def notes_on_weights(self, tasks: Sequence[str]) -> list[str]:
+        """Return notes on rows of weight 0, and on tasks that only have such rows.
+
+        Reads the columns of weights and tasks of all files once.
+
+        Parameters
+        ----------
+        tasks : sequence of str
+            Tasks with other rows.
+        """
+        if self.weight is None:
+            return []
+        n_left_out = 0
+        names: set[str] = set()
+        for file in self.files:
+            columns = _named(self.task, self.weight)
+            for frame in _frames(file, columns, NOTED_ROWS, self.task):
+                unweighted = frame[_weights(frame[self.weight], file) == 0]
+                n_left_out += len(unweighted)
+                if self.task is not None:
+                    column = without_markers(unweighted[self.task])
+                    names.update(Names.of(typed(column)).names)
+        notes = []
+        if n_left_out:
+            notes.append(f"{counted(n_left_out, 'row')} of weight 0 left out")
+        if lost := sorted(names.difference(tasks)):
+            notes.append(tasks_without_weight(lost))
+        return notes
 
     def _chunk(
         self,

@@ -101,6 +101,8 @@ class Chunked:
         Seed of the folds.
     say : callable
         Takes a line of progress.
+    notes : list of str
+        Notes on rows of weight 0.
     """
 
     table: ChunkedTable
@@ -109,6 +111,7 @@ class Chunked:
     pool: Pool
     seed: int
     say: Callable[[str], None]
+    notes: list[str]
 
     @classmethod
     def read(
@@ -150,7 +153,10 @@ class Chunked:
             parts, tasks = statistics_of(table, sums, folds)
             statistics = Folds(parts)
         _check_sizes(statistics, tasks)
-        return cls(table, statistics, tasks, pool, seed, say)
+        notes = table.notes_on_weights(tasks)
+        for note in notes:
+            say(note)
+        return cls(table, statistics, tasks, pool, seed, say, notes)
 
     @property
     def design(self) -> str:
@@ -590,7 +596,7 @@ def _facts(data: Chunked) -> list[str]:
             f"rows are weighted by {table.weight!r}, normalized to mean 1, in fits and "
             "scores"
         )
-    return facts
+    return [*facts, *data.notes]
 
 
 def _fit_without_folds(

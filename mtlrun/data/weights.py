@@ -19,6 +19,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -219,8 +220,20 @@ def _tasks_without_weight(tasks: pd.Series, positive: Array, n_train: int) -> li
         weighted = codes[positive[rows]]
         lost = [names.names[t] for t in np.setdiff1d(with_rows, weighted)]
         if lost:
-            notes.append(
-                f"{counted(len(lost), 'task')} left out, whose {part}rows all have "
-                f"weight 0: {listed(name_order(lost))}"
-            )
+            notes.append(tasks_without_weight(lost, part))
     return notes
+
+
+def tasks_without_weight(names: Sequence[str], part: str = "") -> str:
+    """Return a note that names the tasks without any row of positive weight.
+
+    Parameters
+    ----------
+    names : sequence of str
+    part : str, default ""
+        ``"test "`` for rows of a test table.
+    """
+    return (
+        f"{counted(len(names), 'task')} left out, whose {part}rows all have weight 0: "
+        f"{listed(name_order(names))}"
+    )

@@ -87,6 +87,21 @@ def test_sums_over_files_equal_those_of_all_rows(tmp_path, kind, weight, monkeyp
     assert names == sorted(set(rows.store))
 
 
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_tasks_whose_rows_all_have_weight_0_are_named(tmp_path, kind):
+    rows = frame()
+    rows.loc[rows.store == "s2", "w"] = 0.0
+    rows.loc[:9, "w"] = 0.0
+    said = []
+    table = ChunkedTable.of(chunk_files(write(tmp_path, rows, kind)), **RAGGED)
+    data = Chunked.read(table, Pool(), 3, 0, said.append)
+    assert "s2" not in data.tasks
+    assert f"{(rows.w == 0).sum()} rows of weight 0 left out" in data.notes
+    (note,) = (note for note in data.notes if "s2" in note)
+    assert "s1" not in note
+    assert note in said
+
+
 def test_targets_may_be_missing(tmp_path):
     rows = frame()
     rows.loc[::7, "y2"] = np.nan
