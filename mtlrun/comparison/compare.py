@@ -332,8 +332,7 @@ def run_comparison(
         All other roles of columns; `columns` names the targets.
     options : CompareOptions
     explain : bool, default True
-        Whether messages describe the protocol and each finished method. The report
-        does so in any case.
+        Whether messages describe the protocol. The report does so in any case.
     """
     started = clock.monotonic()
     chunks = chunk_files(data)
@@ -373,7 +372,7 @@ def run_comparison(
     for line in lines:
         say(line)
     with _open_session(output, source, dataset, protocol, options, say) as session:
-        return session.run(candidates, facts, started, finished, explain=explain)
+        return session.run(candidates, facts, started, finished)
 
 
 # ---------------------------------------------------------------- reading the table
@@ -591,8 +590,6 @@ class _Session:
         facts: list[str],
         started: float,
         finished: Callable[[Leaderboard], None],
-        *,
-        explain: bool,
     ) -> Comparison:
         """Compute all fits, and from the best method the rest of the result.
 
@@ -605,8 +602,6 @@ class _Session:
             When the budget began, by `time.monotonic`.
         finished : callable
             Called after every fit with the leaderboard so far.
-        explain : bool
-            Whether messages tell which methods are finished.
         """
         # No fit of the comparison starts after the deadline. The rest of the budget is
         # for the final models.
@@ -617,7 +612,6 @@ class _Session:
             deadline = started + FITS_SHARE_OF_BUDGET * (budget_end - started)
         evaluation = self.protocol.evaluation(self.dataset)
         schedule = self._schedule(self.protocol, candidates, evaluation, deadline)
-        schedule.explain = explain
 
         def report(entries: list[ComparedMethod]) -> None:
             if any(entry.score is not None for entry in entries):

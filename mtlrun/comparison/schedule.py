@@ -67,8 +67,6 @@ class CompareSchedule:
         number depends on it.
     say : callable
         Receives messages.
-    explain : bool
-        Whether messages tell which methods are finished. Failures are always told.
     finished : callable
         Receives all results so far after each fit, and every few seconds of searches.
     left_out : list of str
@@ -104,7 +102,6 @@ class CompareSchedule:
     evaluation: Evaluation
     deadline: float | None = None
     say: Callable[[str], None] = _ignore
-    explain: bool = True
     finished: Finished = _ignore
     left_out: list[str] = field(default_factory=list)
     usual: Mapping[str, float] = field(default_factory=dict)
@@ -525,7 +522,7 @@ class CompareSchedule:
             self.pending.remove((label, split))
             entry = self.entries[label]
             self._enter(entry, split, record)
-            if not self._n_pending(label) and (self.explain or entry.failures):
+            if not self._n_pending(label):
                 self.say(self._line(label, record))
             self._report()
         if time.monotonic() - self.reported > REPORT_SECONDS:
