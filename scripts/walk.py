@@ -44,8 +44,8 @@ class Counts:
 # a walk does not need is not executed on it, and functions that only forwarded are part
 # of their callers.
 LIMITS = {
-    "reproduce": Counts(files=95, functions=900, classes=72),
-    "compare": Counts(files=119, functions=1138, classes=113),
+    "reproduce": Counts(files=97, functions=930, classes=74),
+    "compare": Counts(files=123, functions=1184, classes=116),
 }
 
 

@@ -204,8 +204,19 @@ def test_a_job_can_be_rebuilt_from_its_record(lab):
 #: Methods with a raised version whose stored jobs have not been recomputed: `Whom` 2
 #: moves tasks between groups in an order that does not depend on their names.
 WAITING_FOR_COMPUTATION = {
-    "mtmkl/table1": ["Whom"],
-    "mtmkl/table2": ["Whom"],
+    "mtmkl/table1": ["Whom", "CoClus"],
+    "mtmkl/table2": ["Whom", "CoClus"],
+    # Version 1 stopped far from the optimum.
+    "fetr/argyriou": ["FETR", "MTFRL"],
+    "fetr/school": ["FETR", "MTFRL"],
+    "fetr/table1": ["FETR", "MTFRL"],
+    "fetr/fig2b": [
+        "Coordinate minimization",
+        "Coordinate minimization, extrapolated (ours)",
+        "Projected gradient",
+        "Projected gradient, exact W",
+        "Flip-flop",
+    ],
 }
 
 
@@ -216,6 +227,7 @@ FROM_CHANGED_TREES = {
     "atlas/curve/quick",
     "atlas/gain/quick",
     "atlas/methods/quick",
+    "atlas/sharing/quick",
     "dcrmtl/speed/quick",
     "dcrmtl/table2/real",
     "dcrmtl/table3/real",
@@ -268,7 +280,7 @@ def test_no_committed_job_is_outdated(committed_run):
         if row.method not in waiting
     }
     assert judged <= {"done", "missing"} | allowed
-    assert any(state.name == "done" for state in states)
+    assert waiting or any(state.name == "done" for state in states)
     outdated = {
         row.method
         for row, state in zip(run_plan.rows, states, strict=True)

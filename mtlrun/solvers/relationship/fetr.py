@@ -357,6 +357,7 @@ def solve_fetr(
     rotates = False
     rounds = 0
     for rounds in range(1, max_iter + 1):
+        previous = state
         state, n_iter = _round(problem, state, w_solver)
         w_iterations.append(n_iter)
         if accelerate and not rotates and stop.last_decrease <= _EARLY:
@@ -369,6 +370,12 @@ def solve_fetr(
         scale = problem.energy + abs(fit) + abs(prior)
         value = fit + prior
         if objective and value > objective[-1] + _ROUNDING * scale:
+            if fudge > 0:
+                # MTFRL has no box to bound its precisions, which may differ by more
+                # than the digits of a number where columns differ in their units.
+                state = previous
+                message = "rounding raised the objective; X is badly scaled"
+                break
             raise ArithmeticError(
                 f"the objective of FETR rose from {objective[-1]!r} to {value!r}; the "
                 "data are too badly scaled for double precision"
