@@ -233,9 +233,10 @@ def test_new_rows_are_matched_by_the_names_of_the_training_rows(
                         continue
                     except UserWarning as warning:
                         # ARFF files declare words such as NA, which are gaps in others.
-                        assert container.endswith(".arff")
-                        assert set(re.findall(r"'([^']*)'", str(warning))) & set(GAPS)
-                        continue
+                        words = set(re.findall(r"'([^']*)'", str(warning)))
+                        if container.endswith(".arff") and words & set(GAPS):
+                            continue
+                        raise
                     assert actual.dtype == expected.dtype
                     compare = (
                         np.testing.assert_allclose
