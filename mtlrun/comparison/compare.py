@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from glob import has_magic
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,19 @@ SINGLE_PROCESS_SECONDS = 5.0
 FINAL_FIT_FACTOR = 3
 #: The same with calibration, which fits three more models for each of these fits.
 CALIBRATED_FIT_FACTOR = 12
+#: Tests of differences between tasks are made if they take this share of the budget;
+#: they pass over about so many products of entries of a row in a second.
+TESTS_SHARE_OF_BUDGET = 0.05
+PRODUCTS_PER_SECOND = 1e7
+#: Shares of the training rows with which a budget is tried, where all may be too many.
+TRIED_SHARES = (0.05, 0.2, 0.5)
+#: Fewer rows than this are never thinned: it is not the rows that take the time.
+MIN_THINNED_ROWS = 1000
+#: One split of the methods that each verdict needs may take this share of the time
+#: until the deadline; with fewer training rows if it would take more.
+MAX_SHARE_OF_FIRST_METHODS = 0.5
+#: Fits of large tables take up to this many times their usual seconds.
+SLOWDOWN = 20
 
 
 def _ignore(_: object) -> None:
@@ -363,7 +377,10 @@ def run_comparison(
     check_parts(dataset, protocol)
     candidates = _candidates(options, dataset, protocol, source.roles.unseen)
     facts = facts_of(dataset, protocol, source.roles, candidates)
-    outlooks = (differences(dataset), tables_like(dataset, protocol.train))
+    outlooks = [tables_like(dataset, protocol.train)]
+    test_seconds = dataset.n_samples * dataset.n_features**2 / PRODUCTS_PER_SECOND
+    if test_seconds <= TESTS_SHARE_OF_BUDGET * 60 * (options.budget or math.inf):
+        outlooks.insert(0, differences(dataset))
     findings = [line for line in outlooks if line]
     facts += findings
     lines = facts
@@ -610,15 +627,67 @@ class _Session:
         if self.options.budget is not None:
             budget_end = started + self.options.budget * 60
             deadline = started + FITS_SHARE_OF_BUDGET * (budget_end - started)
+            share = self._affordable_share(deadline, facts, finished)
+            if share < 1:
+                facts.append(
+                    f"only {share:.0%} of the training rows of every task are used: "
+                    "with all of them, the budget ends before there is a verdict"
+                )
+                protocol = self.protocol.with_train_share(share)
+                thinned = replace(self, protocol=protocol)
+                candidates = thinned._candidates(protocol)
+                return thinned._compute(
+                    candidates, facts, deadline, budget_end, finished
+                )
+        return self._compute(candidates, facts, deadline, budget_end, finished)
+
+    def _affordable_share(
+        self,
+        deadline: float,
+        facts: list[str],
+        finished: Callable[[Leaderboard], None],
+    ) -> float:
+        """Return the largest share of training rows that the time allows.
+
+        The methods that each verdict needs are fitted in one split, to more and more
+        rows, as long as the time is enough for a split with the next share. One split
+        with all rows is better than all splits with a part, which favors pooling.
+        """
+        if self.options.curve or self.protocol.split["kind"] != "kfold":
+            return 1.0
+        n_rows = self.dataset.n_samples
+        shares = [share for share in TRIED_SHARES if share * n_rows >= MIN_THINNED_ROWS]
+        for share, next_share in pairwise([*shares, 1.0]):
+            protocol = self.protocol.with_train_share(share)
+            candidates = self._candidates(protocol)
+            evaluation = protocol.evaluation(self.dataset)
+            schedule = self._schedule(protocol, candidates, evaluation, deadline)
+            usual = SLOWDOWN * sum(schedule.usual[label] for label in schedule.first)
+            allowed = MAX_SHARE_OF_FIRST_METHODS * (deadline - clock.monotonic())
+            if usual / share <= allowed:
+                return 1.0
+            schedule.is_trial = True
+            schedule.finished = self._reporter(schedule, facts, finished)
+            entries = schedule.run()
+            seconds = sum(sum(entry.seconds) for entry in entries)
+            allowed = MAX_SHARE_OF_FIRST_METHODS * (deadline - clock.monotonic())
+            if seconds * next_share / share > allowed:
+                return share
+        return 1.0
+
+    def _compute(
+        self,
+        candidates: list[Candidate],
+        facts: list[str],
+        deadline: float | None,
+        budget_end: float | None,
+        finished: Callable[[Leaderboard], None],
+    ) -> Comparison:
+        """Compute all fits until the deadline, and the rest of the result."""
         evaluation = self.protocol.evaluation(self.dataset)
         schedule = self._schedule(self.protocol, candidates, evaluation, deadline)
 
-        def report(entries: list[ComparedMethod]) -> None:
-            if any(entry.score is not None for entry in entries):
-                finished(self._unfinished_board(entries, schedule, facts))
-
-        if finished is not _ignore:
-            schedule.finished = report
+        schedule.finished = self._reporter(schedule, facts, finished)
         entries = schedule.run()
         board = self._board(entries, evaluation, facts, schedule.left_out)
         compare_json = self._compare_json(schedule)
@@ -643,6 +712,25 @@ class _Session:
             saved=models.label,
             held_out=held_out,
         )
+
+    def _candidates(self, protocol: Protocol) -> list[Candidate]:
+        """Return the methods to compare for a share of the training rows."""
+        unseen = self.source.roles.unseen
+        return _candidates(self.options, self.dataset, protocol, unseen)
+
+    def _reporter(
+        self,
+        schedule: CompareSchedule,
+        facts: list[str],
+        finished: Callable[[Leaderboard], None],
+    ) -> Callable[[list[ComparedMethod]], None]:
+        """Return the function that hands on the leaderboard of the fits so far."""
+
+        def report(entries: list[ComparedMethod]) -> None:
+            if any(entry.score is not None for entry in entries):
+                finished(self._unfinished_board(entries, schedule, facts))
+
+        return _ignore if finished is _ignore else report
 
     def _schedule(
         self,
@@ -771,9 +859,7 @@ class _Session:
             protocol = self.protocol.with_train_share(share)
             candidates = [
                 candidate
-                for candidate in _candidates(
-                    self.options, self.dataset, protocol, self.source.roles.unseen
-                )
+                for candidate in self._candidates(protocol)
                 if candidate.family in VERDICT_FAMILIES
             ]
             # The same test rows, but fewer training rows.
@@ -849,7 +935,7 @@ class _Session:
     def _in_budget(self, entry: ComparedMethod, budget_end: float | None) -> bool:
         """Whether a method can be fitted on all rows before the end of the budget.
 
-        The estimate is based on its slowest fit.
+        The estimate is based on its slowest fit, and on its share of the rows.
         """
         if budget_end is None:
             return True
@@ -860,7 +946,8 @@ class _Session:
         factor = FINAL_FIT_FACTOR
         if self.options.calibrate:
             factor = CALIBRATED_FIT_FACTOR
-        return factor * max(entry.fit_seconds) <= budget_end - clock.monotonic()
+        seconds = max(entry.fit_seconds) / self.protocol.split.get("train", 1)
+        return factor * seconds <= budget_end - clock.monotonic()
 
     def _fit(
         self, candidate: Candidate, entry: ComparedMethod, params: Mapping[str, Any]

@@ -161,6 +161,8 @@ class Evaluation:
     n_train : list of int
         Number of training rows of each split. Empty if each split is trained on all
         rows that it does not test.
+    train_share : float
+        Share of the training rows of each task that is trained on.
     """
 
     y: Array
@@ -179,6 +181,7 @@ class Evaluation:
     is_single_class: list[Array] = field(default_factory=list)
     margin: float = 0.0
     n_train: list[int] = field(default_factory=list)
+    train_share: float = 1.0
 
     @cached_property
     def scales(self) -> Array:

@@ -113,13 +113,21 @@ class Protocol:
             smallest=options.smallest_gain,
             margin=options.margin,
         )
+        protocol = protocol._with_splits(dataset, options)
+        is_auc = protocol.metric == "auc" and options.metric is None
+        if is_auc and protocol.lacks_auc(dataset):
+            return replace(protocol, metric="log_loss")
+        return protocol
+
+    def _with_splits(self, dataset: Dataset, options: CompareOptions) -> Protocol:
+        """Return the protocol with its folds and repeats, or with the test file."""
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
             split = {"kind": "published", "name": name}
-            return replace(protocol, split=split, n_splits=len(splits))
+            return replace(self, split=split, n_splits=len(splits))
         n_folds = _n_folds(dataset, options)
         protocol = replace(
-            protocol,
+            self,
             split={"kind": "kfold", "folds": max(n_folds, 2)},
             n_splits=n_folds,
         )
@@ -132,6 +140,19 @@ class Protocol:
             n_repeats=n_repeats,
             has_all_partitions=n_repeats < options.repeats,
         )
+
+    def lacks_auc(self, dataset: Dataset) -> bool:
+        """Whether the AUC of most tasks is undefined, as of tasks with few rows.
+
+        It is undefined where no test part has rows of both classes.
+        """
+        if dataset.task_type == "regression" or dataset.task_id is None:
+            return False
+        has_auc = np.zeros(dataset.n_tasks, dtype=bool)
+        for trial in range(self.n_splits):
+            _, test = self.rows(dataset, trial)
+            has_auc |= ~one_class(dataset.subset(test))
+        return bool(np.mean(has_auc) < 0.5)
 
     def _n_distinct_repeats(self, dataset: Dataset, n_repeats: int) -> int:
         """Return the number of repeats until one has the folds of an earlier one.
@@ -196,6 +217,7 @@ class Protocol:
             smallest=_or_default(self.smallest, measure, SMALLEST, SMALLEST_AUC),
             margin=_or_default(self.margin, measure, MARGIN, MARGIN_AUC),
             n_train=[len(train) for train, _ in parts],
+            train_share=float(self.split.get("train", 1)),
             has_test_file=bool(dataset.splits),
             has_time_blocks=design == TIME_BLOCKS,
             metric=self.metric,
@@ -567,6 +589,10 @@ def _target_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[st
         facts.append(
             f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "
             "scores"
+        )
+    if protocol.metric == "log_loss" and protocol.lacks_auc(dataset):
+        facts.append(
+            "the AUC of most tasks is undefined: no test part has both of their classes"
         )
     if protocol.metric in SHRUNKEN_METRICS.values():
         facts.append(

@@ -76,6 +76,9 @@ class CompareSchedule:
     raced : sequence of str
         Labels of the methods that may be stopped after the first inner folds of a
         training part, from `mtlrun.comparison.racing.raced_labels`.
+    is_trial : bool
+        Whether only the first split of the methods that each verdict needs is computed,
+        to see how long it takes.
     entries : dict of str to ComparedMethod
         Results by label.
     halved : dict of (label, split) to Job
@@ -106,6 +109,7 @@ class CompareSchedule:
     left_out: list[str] = field(default_factory=list)
     usual: Mapping[str, float] = field(default_factory=dict)
     raced: Sequence[str] = ()
+    is_trial: bool = False
 
     def __post_init__(self) -> None:
         self.entries = {
@@ -248,6 +252,10 @@ class CompareSchedule:
         splits are better than half of the folds of all searches. In the first repeat,
         the methods that come first are then computed split by split.
         """
+        if self.is_trial:
+            for label in self.first:
+                yield [(label, 0)]
+            return
         n_folds = self.evaluation.n_folds
         others = [c.label for c in self.candidates if c.label not in self.first]
         parts = [

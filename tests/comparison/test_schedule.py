@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
+from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.evaluation import ComparedMethod
 from mtlrun.comparison.leaderboard import markdown
@@ -204,6 +205,7 @@ def test_a_budget_that_ends_early_gives_a_verdict_from_the_finished_folds(monkey
     assert 0 < n_finished < 5
     assert answer.decision != NO_VERDICT
     assert f"{n_finished} of 5 folds" in answer.sentence
+    assert any(f"({n_finished} of 5 folds, " in line for line in answer.details)
     assert result.board.ranked()[0].label != "TaskMean"
     assert "<svg" in result.page()
 
@@ -285,6 +287,29 @@ def test_a_budget_does_not_change_any_score(tmp_path):
     assert {e.label: e.scores for e in unlimited.board.entries} == {
         e.label: e.scores for e in timed.board.entries
     }
+
+
+def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(monkeypatch):
+    monkeypatch.setattr(compare_module, "SLOWDOWN", 1e9)
+    monkeypatch.setattr(compare_module, "MAX_SHARE_OF_FIRST_METHODS", 0.0)
+    result = mtlrun.compare(
+        schools(n=800), methods=["GraphMTL"], budget=100, **{**QUICK, "splits": 3}
+    )
+    # Half of 2,400 rows are the smallest part with 1,000 rows.
+    evaluation = result.board.evaluation
+    assert evaluation.train_share == 0.5
+    assert evaluation.n_train == pytest.approx([800, 800, 800], abs=3)
+    assert sum(map(len, evaluation.rows)) == 2400
+    assert result.board.answer.headline.startswith("With 50% of the training rows: ")
+    assert "--budget" in result.board.answer.sentence
+    assert any("50% of the training rows" in fact for fact in result.board.facts)
+
+
+def test_all_training_rows_are_used_where_one_split_is_in_time(monkeypatch):
+    monkeypatch.setattr(compare_module, "SLOWDOWN", 1e9)
+    result = mtlrun.compare(schools(n=800), methods=["GraphMTL"], budget=100, **QUICK)
+    assert result.board.evaluation.train_share == 1
+    assert "training rows:" not in result.board.answer.headline
 
 
 def test_a_tiny_budget_still_gives_a_leaderboard():
