@@ -635,7 +635,6 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
         caption,
         curve_grid,
         leaderboard_grid,
-        selection_note,
     )
     from mtlrun.tables.report_table import score, text_lines
 
@@ -649,8 +648,6 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
     if explain:
         for line in board.answer.brief or board.answer.details:
             say_prose(f"  {line}")
-        if note := selection_note(board):
-            say_prose(f"  {note}")
     say("")
     if explain:
         _say_lines(text_lines(leaderboard_grid(board), width, DROP_FIRST))
@@ -691,12 +688,16 @@ def _brief_caption(board: Leaderboard, n_shown: int) -> str:
 
 def _show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
     """Print which files were written, and the next commands."""
+    from mtlrun.comparison.leaderboard import selection_note
     from mtlrun.model.files import trust_options
 
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
     say(f"report: {folder / 'leaderboard.html'}")
     say(f"best model, {result.saved}: {model}")
+    note = selection_note(result.board)
+    if note:
+        say_prose(note)
     say(f"predict new rows: {' '.join(filter(None, command))}")
     if not explain:
         return

@@ -78,7 +78,6 @@ OPTIONS = (
     "jobs",
     "smallest_gain",
     "margin",
-    "repeats",
     "weight",
     "drop",
 )

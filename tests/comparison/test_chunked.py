@@ -480,6 +480,8 @@ def test_methods_and_columns_that_chunks_do_not_support_are_rejected(tmp_path):
         match=r"TraceNormMTLClassifier needs the rows.*\n.*TraceNormMTL .squared loss",
     ):
         mtlrun.compare(folder, **RAGGED, methods=["TraceNormMTLClassifier"])
+    with pytest.raises(ConfigError, match="repeats"):
+        mtlrun.compare(folder, **RAGGED, repeats=2)
     with pytest.raises(UnknownNameError, match="stor"):
         mtlrun.compare(folder, **{**RAGGED, "task": "stor"})
     with pytest.raises(DataError, match=r"no \.parquet or \.csv"):

@@ -4,10 +4,12 @@ import dataclasses
 import json
 import math
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from mtlrun.cli.compare import _show_files
 from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex, SmallestGain
 from mtlrun.comparison.leaderboard import (
@@ -455,6 +457,8 @@ def test_a_gain_that_is_rounded_to_zero_has_no_sign():
     assert -1e-4 < verdict.gain.value < 0
     text = " ".join([verdict.sentence, *verdict.details])
     assert not re.search(r"-0\.?0*(?![\d.])", text)
+    # Neither more nor less error: "0% more" would say nothing.
+    assert "about the same error (0% worse) than separate models" in text
 
 
 def test_without_a_multi_task_method_the_next_step_is_to_name_one():
@@ -465,13 +469,20 @@ def test_without_a_multi_task_method_the_next_step_is_to_name_one():
     assert "--methods" not in " ".join(next_steps(board(WHERE, *three(0.9))))
 
 
-def test_a_best_method_that_was_not_selected_is_explained():
+def test_a_best_method_that_was_not_selected_is_explained(
+    tmp_path, capsys, monkeypatch
+):
     # "Late" has the least error on the test rows, but not by inner cross-validation.
     late = entry("Late", MULTITASK, 0.85, WHERE, inner=0.95, seed=3)
     leaderboard = board(WHERE, *three(0.9), late)
     assert leaderboard.answer.headline == "Use Joint"
     (text,) = next_steps(leaderboard)
     assert text.startswith("Joint was selected most often")
+    monkeypatch.setattr("mtlrun.model.files.trust_options", lambda folder: "")
+    _show_files(
+        SimpleNamespace(board=leaderboard, saved="Late"), tmp_path, explain=False
+    )
+    assert "Joint was selected most often" in capsys.readouterr().out
     assert "Late has the best score of the multi-task methods" in text
     assert text == selection_note(leaderboard)
     selected = board(WHERE, *three(0.9))
