@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlrun.comparison.compare import compare
+    from mtlrun.data.check import check_table
     from mtlrun.lab.report.frames import load_results
     from mtlrun.lab.results import load_run, reproduce
     from mtlrun.model.files import load_model
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "__version__",
+    "check_table",
     "compare",
     "load_model",
     "load_results",
@@ -26,6 +28,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "check_table": "mtlrun.data.check",
     "compare": "mtlrun.comparison.compare",
     "load_model": "mtlrun.model.files",
     "load_results": "mtlrun.lab.report.frames",

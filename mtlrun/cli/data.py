@@ -15,6 +15,7 @@ from mtlrun.cli.console import (
     say,
     say_columns,
     say_json,
+    say_prose,
     size_of,
 )
 from mtlrun.cli.options import (
@@ -110,6 +111,43 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     _show_statistics(statistics)
     if not _report_differences(card, variant, statistics):
         raise typer.Exit(2)
+
+
+@app.command(cls=Command)
+def check(
+    table: Annotated[
+        Path, typer.Argument(metavar="TABLE", help="A file with a row per example.")
+    ],
+    target: Annotated[
+        list[str] | None,
+        option(None, "COLUMN", "Column to predict. Repeatable.", "--target"),
+    ] = None,
+    task: Annotated[
+        str | None, option(None, "COLUMN", "Column of tasks.", "--task")
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        option(None, "COLUMN", "Column to ignore. Repeatable.", "--drop"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Look at a table before anything is fitted: what in it may be wrong?
+
+    Lists far cells, names that are written in several ways, tasks in another unit,
+    columns that give the target away, and repeated rows. Nothing is changed.
+    """
+    from mtlrun.data.check import check_table
+
+    found = check_table(table, target=target or (), task=task, drop=drop or ())
+    records = found.to_dict("records")
+    if as_json:
+        say_json(records)
+        return
+    for record in records:
+        mark = "may change the answer" if record["is_alarm"] else "note"
+        say_prose(f"{mark}: {record['text']}: {record['effect']}")
+    if not records:
+        say("nothing odd was found")
 
 
 @app.command(cls=Command)

@@ -80,6 +80,7 @@ from mtlrun.comparison.verdict import (
     judge,
     strategies_of,
 )
+from mtlrun.data.check import findings
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import dataset_fingerprint
 from mtlrun.data.named_columns import label_list, matching, target_columns
@@ -92,7 +93,7 @@ from mtlrun.engine.job import OWN_FRAME, OWN_TABLE, choose_over_splits
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
-from mtlrun.errors import ConfigError, DataError, with_arguments
+from mtlrun.errors import ConfigError, DataError, counted, with_arguments
 from mtlrun.metrics import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
 from mtlrun.utils.io import canonical_json, make_folder, writing
@@ -109,6 +110,8 @@ SINGLE_PROCESS_SECONDS = 5.0
 FINAL_FIT_FACTOR = 3
 #: The same with calibration, which fits three more models for each of these fits.
 CALIBRATED_FIT_FACTOR = 12
+#: Findings about a table that are printed before a comparison.
+MAX_ALARMS = 3
 #: Tests of differences between tasks are made if they take this share of the budget;
 #: they pass over about so many products of entries of a row in a second.
 TESTS_SHARE_OF_BUDGET = 0.05
@@ -381,15 +384,28 @@ def run_comparison(
     test_seconds = dataset.n_samples * dataset.n_features**2 / PRODUCTS_PER_SECOND
     if test_seconds <= TESTS_SHARE_OF_BUDGET * 60 * (options.budget or math.inf):
         outlooks.insert(0, differences(dataset))
-    findings = [line for line in outlooks if line]
-    facts += findings
+    remarks = [line for line in outlooks if line] + _alarms(source)
+    facts += remarks
     lines = facts
     if not explain:
-        lines = [*brief_facts(dataset, candidates), *findings]
+        lines = [*brief_facts(dataset, candidates), *remarks]
     for line in lines:
         say(line)
     with _open_session(output, source, dataset, protocol, options, say) as session:
         return session.run(candidates, facts, started, finished)
+
+
+def _alarms(source: TableSource) -> list[str]:
+    """Return lines about what in the table can change the answer."""
+    roles = source.roles
+    targets = roles.targets or source.table.default_targets
+    found = findings(source.table, tuple(targets), roles.task, tuple(roles.drop))
+    alarms = [finding for finding in found if finding.is_alarm]
+    lines = [f"look at the table: {alarm.sentence}" for alarm in alarms[:MAX_ALARMS]]
+    if len(alarms) > MAX_ALARMS:
+        n_more = counted(len(alarms) - MAX_ALARMS, "more finding")
+        lines.append(f"look at the table: {n_more}; mtlrun data check TABLE lists all")
+    return lines
 
 
 # ---------------------------------------------------------------- reading the table

@@ -311,6 +311,20 @@ def similar_names(unknown: Iterable[str], names: Iterable[str]) -> dict[str, str
     return similar
 
 
+def alike_names(names: Iterable[str]) -> list[list[str]]:
+    """Return the names that resemble each other as in `similar_names`, in groups.
+
+    Examples
+    --------
+    >>> alike_names(["P07", "95", "p 7", "8"])
+    [['P07', 'p 7']]
+    """
+    names_of_key: dict[str, list[str]] = defaultdict(list)
+    for name in names:
+        names_of_key[_similarity_key(name)].append(name)
+    return [alike for alike in names_of_key.values() if len(alike) > 1]
+
+
 def _similarity_key(name: str) -> str:
     """Return a text that is equal for names that resemble each other."""
     text = name

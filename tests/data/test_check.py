@@ -1,0 +1,154 @@
+"""The look at a table before anything is fitted."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import mtlrun
+from mtlrun.errors import UnknownNameError
+
+N = 300
+
+
+def clinics():
+    """Return a table without anything odd."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "clinic": [f"clinic {k}" for k in np.arange(N) % 15],
+            "pressure": rng.normal(139, 18, N).round(),
+            "weight": rng.normal(70, 9, N).round(1),
+            "income": np.exp(rng.normal(8, 1, N)).round(),
+            "visits": rng.poisson(0.3, N),
+            "change": rng.standard_t(3, N),
+        }
+    )
+    return frame.assign(y=0.1 * frame.pressure + rng.normal(size=N))
+
+
+def alarms(frame, **options):
+    found = mtlrun.check_table(frame, **{"target": "y", "task": "clinic", **options})
+    return found[found.is_alarm]
+
+
+def test_a_table_without_oddities_has_no_findings():
+    assert mtlrun.check_table(clinics(), target="y", task="clinic").empty
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_skewed_and_heavy_tailed_columns_have_no_far_cells(seed):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "lognormal": np.exp(1.5 * rng.normal(size=N)),
+            "very skewed": np.exp(3 * rng.normal(size=N)),
+            "normal": rng.normal(size=N),
+            "laplace": rng.laplace(size=N),
+            "near zero": np.abs(rng.normal(10, 5, N)),
+            "counts": rng.negative_binomial(0.5, 0.1, N),
+            "rare": (rng.random(N) < 0.02).astype(int),
+        }
+    )
+    assert alarms(frame, target=(), task=None).empty
+
+
+@pytest.mark.parametrize("value", [13682.0, 1.3682, -139.0])
+def test_a_mistyped_cell_is_named_with_its_row_column_and_task(value, tmp_path):
+    frame = clinics()
+    frame.loc[57, "pressure"] = value
+    path = tmp_path / "clinics.csv"
+    frame.to_csv(path, index=False)
+    (row,) = alarms(path).to_dict("records")
+    assert row["kind"] == "far cell"
+    assert row["column"] == "pressure"
+    assert row["task"] == frame.clinic[57]
+    # Line 1 holds the names of the columns.
+    assert row["place"].endswith("clinics.csv:59")
+    assert f"{value:g}" in row["text"]
+
+
+def test_a_cell_that_is_far_within_its_task_only_is_found():
+    frame = clinics()
+    level = 1000.0 * (np.arange(N) % 15)
+    frame["pressure"] += level
+    frame.loc[57, "pressure"] -= level[57]
+    (row,) = alarms(frame).to_dict("records")
+    assert (row["kind"], row["column"]) == ("far cell", "pressure")
+    assert row["place"].endswith("row 58")
+
+
+@pytest.mark.parametrize(
+    ("name", "other"), [("clinic 3", "Clinic 3"), ("a 007", "A 7"), ("8.0", "08")]
+)
+def test_names_of_tasks_and_categories_that_are_alike_are_found(name, other):
+    frame = clinics()
+    frame["clinic"] = frame.clinic.replace("clinic 3", name)
+    frame.loc[3, "clinic"] = other
+    frame["word"] = frame.clinic
+    found = alarms(frame)
+    assert list(found.kind) == ["alike names", "alike names"]
+    assert set(found.column) == {"clinic", "word"}
+    assert all(other in text and name in text for text in found.text)
+
+
+@pytest.mark.parametrize("factor", [1000.0, 0.1])
+def test_a_task_in_another_unit_is_found(factor):
+    frame = clinics()
+    frame.loc[frame.clinic == "clinic 4", "weight"] *= factor
+    found = alarms(frame)
+    assert "other unit" in set(found.kind)
+    (row,) = found[found.kind == "other unit"].to_dict("records")
+    assert (row["column"], row["task"]) == ("weight", "clinic 4")
+
+
+def test_columns_that_give_the_target_away_are_found():
+    frame = clinics().assign(line=lambda f: 3 - 2 * f.y)
+    assert list(alarms(frame).column) == ["line"]
+    labels = np.where(frame.y > frame.y.mean(), "high", "low")
+    frame = frame.drop(columns="line").assign(y=labels, code=labels == "high")
+    assert list(alarms(frame).column) == ["code"]
+    # A category that goes with one label by chance, in a few rows, is none.
+    few = frame.drop(columns="code").assign(id=[f"k{k}" for k in range(N)])
+    assert alarms(few).empty
+
+
+def test_repeated_rows_are_alarms_where_targets_are_measured():
+    frame = clinics()
+    twice = pd.concat([frame, frame], ignore_index=True)
+    (row,) = alarms(twice).to_dict("records")
+    assert row["kind"] == "repeated rows"
+    assert "300 rows of 600" in row["text"]
+    categories = pd.DataFrame({"x": np.arange(N) % 3, "y": np.arange(N) % 2})
+    found = mtlrun.check_table(categories, target="y")
+    assert list(found.kind) == ["repeated rows"]
+    assert not found.is_alarm.any()
+
+
+def test_useless_columns_and_tasks_of_one_row_are_noted():
+    frame = clinics().assign(one=1, copy=lambda f: f.weight, id=np.arange(N))
+    frame.loc[0, "clinic"] = "elsewhere"
+    found = mtlrun.check_table(frame, target="y", task="clinic")
+    assert not found.is_alarm.any()
+    assert set(zip(found.kind, found.column, strict=True)) == {
+        ("constant column", "one"),
+        ("equal columns", "weight"),
+        ("row numbers", "id"),
+        ("task of one row", "clinic"),
+    }
+
+
+def test_dropped_columns_are_not_looked_at_and_unknown_ones_are_refused():
+    frame = clinics().assign(line=lambda f: 3 - 2 * f.y)
+    assert alarms(frame, drop="line").empty
+    with pytest.raises(UnknownNameError, match="clinics"):
+        mtlrun.check_table(frame, target="y", task="clinics")
+
+
+def test_a_comparison_names_what_can_change_its_answer():
+    frame = clinics()
+    frame.loc[57, "pressure"] = 13682
+    lines = []
+    options = {"methods": ["GraphMTL"], "splits": 3, "folds": 2, "say": lines.append}
+    result = mtlrun.compare(frame, target="y", task="clinic", **options)
+    assert any("look at the table: 13682" in line for line in lines)
+    assert any("look at the table: 13682" in fact for fact in result.board.facts)
