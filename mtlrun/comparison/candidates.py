@@ -691,9 +691,9 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
     if _can_shrink_intercepts(name, dataset):
         params = {**candidate.params, "intercepts": "shrunken"}
         candidate = replace(candidate, params=params)
-    if dataset.task_id is None and "prior" in candidate.grid:
-        # On targets of the same rows, Student's prior takes 40 to 80% of the time of
-        # wide tables and predicts worse (nMSE .347 instead of .214).
+    if "prior" in candidate.grid:
+        # The search takes up to six times as long as a fit with the normal prior, and
+        # its median gain on twelve grouped tables is 0 (docs/benchmarks.md).
         candidate = replace(candidate, grid={})
     return _scaled(candidate, dataset)
 
