@@ -146,6 +146,28 @@ def test_the_printed_statistics_are_those_of_the_gain():
     assert "5-fold x2" in lines[-1]
     assert "row-level" in lines[-1]
     assert "c = 1.41" in lines[-1]
+    # Two upper bounds share 5%.
+    assert "2.5%" in lines[-1]
+
+
+def test_a_verdict_on_one_of_two_repeats_counts_the_splits_of_that_repeat():
+    evaluation = make_evaluation(n_train=[128] * 5 + [64] * 5)
+    entries = methods(evaluation)
+    lasso = method("Lasso", INDEPENDENT, 3 + NOISE[0], evaluation, inner=9.0)
+    for split in (0, 7):
+        del lasso.losses[split]
+        lasso.failures[split] = "ValueError: broken"
+    both = " ".join(judge([*entries, lasso], evaluation).details)
+    for split in range(5, 10):
+        del entries[2].losses[split]
+    first = " ".join(judge([*entries, lasso], evaluation).details)
+    # 320 rows are tested by models of 5 * 128 + 5 * 64 rows, 160 by those of 5 * 128.
+    assert "5-fold x2" in both
+    assert f"c = {math.sqrt(1 + 4 * 320 / 960):.3g}" in both
+    assert "Lasso failed in 2 of 10" in both
+    assert "5-fold x1" in first
+    assert f"c = {math.sqrt(2):.3g}" in first
+    assert "Lasso failed in 1 of 5" in first
 
 
 @pytest.mark.parametrize("n_repeats", [1, 2, 3])
@@ -606,6 +628,9 @@ def test_tasks_without_training_rows_or_with_a_single_class_there_do_not_count()
         ]
         assert is_single_class.tolist() == [len(v) == 1 for v in values]
         assert is_single_class[1] == (1 in test)
+        losses = evaluation.losses(split, np.zeros(len(test)))
+        is_counted = ~is_single_class[label_data.task_id[test]]
+        np.testing.assert_array_equal(~np.isnan(losses), is_counted)
 
 
 def test_sizes_count_the_targets_of_each_task():
