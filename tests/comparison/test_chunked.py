@@ -459,9 +459,9 @@ def test_decimals_and_booleans_in_parquet_are_numbers(tmp_path):
 
 
 def test_too_many_tasks_and_features_are_rejected_before_sums_are_computed(
-    tmp_path, monkeypatch
+    tmp_path, free_memory
 ):
-    monkeypatch.setattr("mtlrun.problem.memory.free_bytes", lambda: 1 << 28)
+    free_memory(1 << 28)
     rng = np.random.default_rng(0)
     rows = (
         pd.DataFrame(rng.normal(size=(100, 1000)))

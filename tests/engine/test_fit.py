@@ -2,7 +2,6 @@
 
 import gc
 import warnings
-from collections import OrderedDict
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -776,48 +775,39 @@ def test_candidates_that_do_not_converge_are_marked(spies):
 # ------------------------------------------- data shared by the methods of a table
 
 
-@pytest.fixture
-def no_parts(monkeypatch):
-    monkeypatch.setattr(fit, "_prepared", OrderedDict())
-    return fit._prepared
-
-
 def parts_of(data, *names, **job):
-    return [fit._prepare(cell_of(SPLITS[name], **job), data) for name in names]
+    """Fit a job on each of these splits, and return the prepared rows."""
+    return [fit_job(cell_of(SPLITS[name], **job), data).part for name in names]
 
 
-def test_methods_share_prepared_rows_only_for_the_same_rows(no_parts):
+def test_methods_share_prepared_rows_only_for_the_same_rows(spies):
     data = make_data()
     first, again, other = parts_of(data, "random", "random", "validation")
-    assert again[0] is first[0]
-    assert other[0] is not first[0]
-    scaled = fit._prepare(
-        cell_of(SPLITS["random"], features=Features("standardize")), data
-    )
-    assert scaled[0] is not first[0]
-    assert scaled[1] is not None
-    assert fit._prepare(cell_of(SPLITS["random"]), make_data())[0] is not first[0]
-    assert len(no_parts) == 4
+    assert again is first
+    assert other is not first
+    scaled = fit_job(cell_of(SPLITS["random"], features=Features("standardize")), data)
+    assert scaled.part is not first
+    assert scaled.step is not None
+    (of_other_data,) = parts_of(make_data(), "random")
+    assert of_other_data is not first
 
 
 def test_prepared_rows_are_limited_in_bytes_and_the_last_used_are_kept(
-    no_parts, monkeypatch
+    spies, monkeypatch
 ):
     data = make_data()
-    sizes = [
-        fit._estimate_bytes(part)
-        for part, _ in parts_of(data, "random", "validation", "kfold")
-    ]
-    assert sizes == [
-        4 * 8 * rows * (5 + 3) for rows in (60, 42, 60)
-    ]  # X and y, and three times as much
-    no_parts.clear()
-    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", sizes[0] + sizes[2])
-    parts_of(data, "random", "validation", "random", "kfold")
-    assert [split for _, split, *_ in no_parts] == [SPLITS["random"], SPLITS["kfold"]]
+    # X and y of 60 rows, and three times as much. Two of the three splits fit.
+    n_bytes = 4 * 8 * 60 * (5 + 3)
+    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 2 * n_bytes)
+    first, second, *_ = parts_of(data, "random", "validation", "random", "kfold")
+    again, anew = parts_of(data, "random", "validation")
+    assert again is first
+    assert anew is not second
+    # Larger than the limit: kept alone.
     monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 1)
-    parts_of(data, "published")  # Larger than the limit: kept alone
-    assert [split for _, split, *_ in no_parts] == [SPLITS["published"]]
+    alone, same, lost = parts_of(data, "published", "published", "random")
+    assert same is alone
+    assert lost is not first
 
 
 # --- analyses
