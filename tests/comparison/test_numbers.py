@@ -330,7 +330,7 @@ def test_many_tasks_with_few_rows_cause_a_remark():
 
 def test_the_leaderboard_has_means_standard_deviations_gains_and_seconds():
     evaluation = make_evaluation()
-    board = board_of(evaluation, methods(evaluation))
+    board = board_of(evaluation, methods(evaluation, joint=0.97, spread=1.0))
     grid = leaderboard_grid(board)
     names = [column.name for column in grid.columns]
     rows = {row[1]: dict(zip(names, row, strict=True)) for row in grid.rows}
@@ -345,6 +345,8 @@ def test_the_leaderboard_has_means_standard_deviations_gains_and_seconds():
     joint = rows["Joint"]
     numbers_of_gain = [joint[name] for name in ("gain", "low", "high")]
     assert numbers_of_gain == pytest.approx([gain.value, gain.low, gain.high])
+    # Far from the tolerance of a comparison.
+    assert gain.pvalue > 1e-6
     assert joint["p (exploratory)"] == pytest.approx(gain.pvalue)
     assert joint["better in"] == f"{gain.better[0]} of {gain.better[1]}"
     assert rows["Alone"]["better in"] == "reference"
@@ -361,9 +363,16 @@ def test_the_table_of_tasks_has_means_over_the_splits():
     assert [row[:2] for row in grid.rows] == [[n, 40] for n in "abcd"]
 
 
+def gain_error(gain):
+    """Return the standard error of a gain over one alternative, or of the closest."""
+    if isinstance(gain, Gain):
+        return gain.error
+    return gain.gains[gain.closest].error
+
+
 def test_the_json_file_has_the_numbers_of_the_gains():
     evaluation = make_evaluation()
-    board = board_of(evaluation, methods(evaluation))
+    board = board_of(evaluation, methods(evaluation, joint=0.97, spread=1.0))
     content = json.loads(leaderboard_json(board))
     stated = content["answer"]
     for name, gain in (
@@ -371,8 +380,10 @@ def test_the_json_file_has_the_numbers_of_the_gains():
         ("over_independent", board.answer.versus_separate),
         ("over_pooled", board.answer.versus_pooled),
     ):
-        for key in ("value", "low", "high", "pvalue", "df", "first", "second"):
+        for key in ("value", "low", "high", "df", "first", "second"):
             assert stated[name][key] == pytest.approx(getattr(gain, key), rel=1e-4)
+        one_sided = student.sf(gain.value / gain_error(gain), gain.df)
+        assert stated[name]["pvalue"] == pytest.approx(one_sided, rel=1e-4)
         assert (stated[name]["better"], stated[name]["of"]) == gain.better
     assert stated["over_pooled"]["value"] != pytest.approx(stated["gain"]["value"])
     assert (content["splits"], content["folds"], content["repeats"]) == (10, 5, 2)
@@ -431,12 +442,11 @@ def test_the_curve_has_losses_of_both_sides_and_the_median_rows_per_task():
         X=np.zeros((54, 1)), y=np.zeros(54), task_type="regression", task_id=ids
     )
     gain = Gain(0.2, 0.01, 30, 40, 0.8, 1.0, np.full(3, 0.2))
-    curve = curve_of(
-        {0.5: ComparisonVerdict(HELPS, "", "", versus_separate=gain)},
-        data,
-        lambda _: np.arange(54),
-    )
-    (row,) = curve.to_dict("records")
+    verdict = ComparisonVerdict(HELPS, "", "", versus_separate=gain)
+    rows = {0.5: np.arange(54), 0.1: np.arange(0, 54, 2)}
+    curve = curve_of({0.5: verdict, 0.1: verdict}, data, rows.get)
+    assert curve["rows per task"].tolist() == [5, 10]
+    row = curve.iloc[-1]
     # One alternative: both bounds at one-sided 5%.
     width = student.ppf(0.95, 30) * 0.01
     assert row["rows per task"] == 10
@@ -492,6 +502,14 @@ def test_seconds_of_a_method_include_its_search_and_inner_scores_are_losses(
     assert entry.inner == {0: sign * 0.4}
     assert entry.grid_losses == {0: [sign * 0.3, None, sign * 0.4]}
     assert entry.chosen == {0: {"alpha": 2.0}}
+
+
+def test_scores_of_the_inner_folds_are_those_of_the_selected_parameters():
+    scores = [[0.3, 0.5], [0.1, 0.2], None]
+    means = [0.4, 0.15, None]
+    selection = {"score": 0.15, "means": means, "scores": scores, "chosen": {}}
+    entry = scheduled("rmse", selection, {"total": 1.0, "fit": 1.0})
+    assert entry.fold_losses == {0: [0.1, 0.2]}
 
 
 @pytest.mark.parametrize(("computed", "expected"), [(["k"], 43.0), ([], 0.0)])

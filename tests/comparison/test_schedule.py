@@ -113,17 +113,19 @@ class Recorder:
             mean = self.means
             if isinstance(mean, dict):
                 mean = mean[job.method.estimator]
-            self.choices[job.key] = {"means": [mean]}
+            means = mean if isinstance(mean, list) else [mean]
+            self.choices[job.key] = {"means": means}
 
     def compute_fits(self, jobs, pool):
         if jobs:
             self.waves.append([(job.method.estimator, job.split.trial) for job in jobs])
 
 
-def job_of(label, split, on="folds"):
-    """Return a job whose search tries one candidate on five folds."""
+def job_of(label, split, on="folds", n_candidates=1):
+    """Return a job whose search tries some candidates on five folds."""
     method = Method(label)
-    search = Search({"alpha": [1.0]}, 5, "nmse", 0, method, on)
+    grid = {"alpha": list(range(n_candidates))}
+    search = Search(grid, 5, "nmse", 0, method, on)
     return Job(
         DatasetRef("toy", {}, "0"),
         Split("kfold", split, 0, folds=3),
@@ -148,11 +150,11 @@ def evaluation_of(y, n_repeats=1):
     )
 
 
-def planned(n_repeats=1, y=None, runner=None, methods=METHODS, on="folds", **more):
+def planned(n_repeats=1, y=None, runner=None, methods=METHODS, search=None, **more):
     """Return the schedule of methods whose jobs are noted, but not computed."""
     y = np.zeros((9, 2)) if y is None else y
     jobs = {
-        (c.label, split): job_of(c.label, split, on)
+        (c.label, split): job_of(c.label, split, **(search or {}))
         for c in methods
         for split in range(3 * n_repeats)
     }
@@ -213,7 +215,7 @@ def test_a_race_that_would_take_most_of_the_time_is_left_out(
 ):
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     raced = ["Other", "Lasso"]
-    schedule = planned(deadline=seconds_left, raced=raced, on="halving")
+    schedule = planned(deadline=seconds_left, raced=raced, search={"on": "halving"})
     assert schedule.raced == ["Lasso"]
     # All searches take 100 seconds, the first of five folds a fifth of them.
     monkeypatch.setattr(schedule, "remaining", lambda min_share: 100.0)
@@ -249,6 +251,17 @@ def test_the_first_folds_count_the_training_rows_that_have_a_target(
     schedule = planned(y=y, runner=Recorder(means), raced=["Other"])
     schedule.run()
     assert (0 in schedule.entries["Other"].stopped) == is_stopped
+
+
+def test_halving_keeps_half_of_all_candidates_after_the_race():
+    means = [1.0, 1.02, 1.01, 9.0, 9.0, 9.0]
+    schedule = planned(
+        runner=Recorder(means),
+        raced=["Lasso"],
+        search={"on": "halving", "n_candidates": 6},
+    )
+    schedule.run()
+    assert schedule.jobs["Lasso", 0].search.survivors == [0, 1, 2]
 
 
 class Clock:

@@ -11,10 +11,10 @@ from mtlrun.engine.analysis import Printed
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.relationship import FETR
 from mtlrun.lab.papers.fetr.audit import audit_table
-from mtlrun.lab.papers.fetr.covariances import _block_ratio, fetr_covariances
+from mtlrun.lab.papers.fetr.covariances import block_ratio, fetr_covariances
 from mtlrun.lab.papers.fetr.curves import (
     ESTIMATORS,
-    _distance,
+    distance_beyond_rounding,
     learning_curve,
     least_errors,
 )
@@ -220,7 +220,7 @@ def test_the_extrapolated_error_matches_a_fit_to_more_rows(gaussian, method, gri
     [("1.05", True), ("1.06", False), ("1.1", True), ("0.8", False)],
 )
 def test_a_printed_number_is_inside_the_interval_or_not(printed, inside):
-    distance = _distance(
+    distance = distance_beyond_rounding(
         Printed({}, "STL", Decimal(printed)), extrapolated=1.0, half=0.05
     )
     assert (distance <= 1 + 1e-9) == inside
@@ -266,8 +266,8 @@ def test_if_the_box_is_active_there_is_no_correlation():
 
 def test_blocks_of_features_are_compared_by_the_size_of_their_correlations():
     correlation = np.where(np.arange(14)[:, None] // 7 == np.arange(14) // 7, -0.6, 0.2)
-    assert _block_ratio(correlation) == pytest.approx(3)
-    assert np.isnan(_block_ratio(correlation[:7, :7]))
+    assert block_ratio(correlation) == pytest.approx(3)
+    assert np.isnan(block_ratio(correlation[:7, :7]))
     assert np.isnan(
         fetr_covariances(SMALL, seed=0, rho=0.5).values["feature_blocks"]
     )  # Six features

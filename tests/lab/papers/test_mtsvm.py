@@ -11,7 +11,7 @@ from mtlrun.lab.checks import read_curves
 from mtlrun.lab.papers.mtsvm import analyses as mtsvm
 from mtlrun.lab.papers.mtsvm import runs as mtsvm_runs
 from mtlrun.lab.papers.mtsvm import transfer
-from mtlrun.lab.papers.mtsvm.transfer import MODELS, _sample_rows, svm_transfer
+from mtlrun.lab.papers.mtsvm.transfer import MODELS, sample_rows, svm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.linear import solve_svm_newton
@@ -329,12 +329,12 @@ def test_transfer_selects_parameters_on_rows_that_no_inner_fit_has_seen(
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):
-    train, test = _sample_rows(strings, 1, 30, 80, 60, seed=3)
+    train, test = sample_rows(strings, 1, 30, 80, 60, seed=3)
     assert not set(train) & set(test)
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
-    larger, _ = _sample_rows(strings, 1, 60, 80, 60, seed=3)
+    larger, _ = sample_rows(strings, 1, 60, 80, 60, seed=3)
     assert set(train) <= set(larger)
 
 

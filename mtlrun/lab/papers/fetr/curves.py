@@ -135,7 +135,9 @@ def learning_curve(
     curves = _fit_curves(sizes, errors)
     extrapolated, half_width = curves.extrapolate(rows)
     printed = printed_errors(published, data, method)
-    distance = np.array(list(map(_distance, printed, extrapolated, half_width)))
+    distance = np.array(
+        list(map(distance_beyond_rounding, printed, extrapolated, half_width))
+    )
     mean_limits = curves.limits.mean(axis=(0, 1))
     per_task = {
         "mse": fits.errors(np.arange(fits.n_rows)),
@@ -255,7 +257,9 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
     return [by_task.get(str(task)) for task in data.tasks]
 
 
-def _distance(printed: Printed | None, extrapolated: float, half: float) -> float:
+def distance_beyond_rounding(
+    printed: Printed | None, extrapolated: float, half: float
+) -> float:
     """Return how far a printed error is from the extrapolated one, beyond rounding.
 
     The unit is half the width of the interval. NaN if no error is printed.
