@@ -21,6 +21,7 @@ from mtlrun.data.splits import (
     TaskStratifiedKFold,
     random_split,
     split_rows,
+    task_partition,
 )
 
 problems = st.tuples(
@@ -48,6 +49,17 @@ def test_random_split_matches_its_documentation() -> None:
         random_split(10, 0.05, 0)
     with pytest.raises(ValueError, match="leaves a part empty"):
         random_split(10, 1.0, 0)
+
+
+def test_a_share_of_rows_that_is_a_whole_number_is_not_rounded_down() -> None:
+    # 0.29 * 100 is 28.999999999999996.
+    ids = np.repeat([0, 1], 100)
+    data = Dataset(
+        X=np.zeros((200, 1)), y=np.zeros(200), task_type="regression", task_id=ids
+    )
+    parts = task_partition(data, 0.29, seed=0)
+    sizes = [np.bincount(ids[part]).tolist() for part in parts]
+    assert sizes == [[29, 29], [35, 35], [36, 36]]
 
 
 @pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")

@@ -507,6 +507,16 @@ def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
         assert "truth_error" not in facts_of(spies, data=other).record.solver
 
 
+def test_parts_that_a_stopped_solver_leaves_over_do_not_count(spies):
+    outlier = np.zeros((3, 5))
+    outlier[0, 0] = 1.0
+    outlier[1, 0] = 1e-9
+    low_rank = np.diag([1.0, 1e-9, 0.0, 0.0, 0.0])[:3]
+    facts = {"low_rank_": low_rank, "outlier_": outlier}
+    solver = facts_of(spies, facts=facts).record.solver
+    assert (solver["rank"], solver["n_outliers"]) == (1, 1)
+
+
 @pytest.mark.parametrize("estimator", ["RobustMTL", "DivideAndConquerRMTL"])
 def test_records_of_robust_models_have_the_rank_of_l_and_the_outlier_tasks(estimator):
     data = simulate_rmtl(n=120, d=12, m=8, rank=2, kind="value")
@@ -708,6 +718,20 @@ def test_a_score_that_is_undefined_everywhere_is_none(spies):
     assert selection["errors"] == [None, None]
 
 
+def test_a_search_with_halving_has_the_undefined_tasks_of_its_worst_fold(spies):
+    data = make_data()
+    train, *_ = split_of(data, "random")
+    folds = cell_of(SPLITS["random"], on="folds").folds
+    tested = [train[train_test_data(fold, data)[0].test_rows] for fold in folds]
+    # The two positive rows of task 0 are in different folds: only the third fold tests
+    # none of them.
+    data.y[:, 0] = -1.0
+    data.y[[tested[0][0], tested[1][0]], 0] = 1.0
+    (selection,) = searched(cell_of(SPLITS["random"], on="halving"), data)
+    # The other candidate is dropped after a fold.
+    assert max(selection["undefined"]) == 1
+
+
 def test_only_several_candidates_of_the_same_model_are_warm_started(spies):
     def warm(name, grid, data=None):
         (fold, *_) = cell_of(SPLITS["random"], name, on="folds", grid=grid).folds
@@ -826,5 +850,7 @@ def test_features_of_an_analysis_do_not_depend_on_rows_of_weight_0(lab):
         Scoring((), "task"),
         Features("standardize"),
     )
-    value = run_analysis(job, data).metrics["spread"]
+    record = run_analysis(job, data)
+    assert record.counts == {"n_tasks": 3, "n_samples": 60, "n_features": 5}
+    value = record.metrics["spread"]
     assert value == pytest.approx(data.X[:, 0].std() / data.X[weights > 0, 0].std())
