@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import mtlrun
+from mtlrun.data.clock import Clock
 from mtlrun.data.names import Names
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
@@ -349,6 +350,22 @@ def test_a_new_task_begins_with_its_first_row_whatever_the_order_of_rows():
     elapsed = read_back(dataset, new)[:, -1]
     assert elapsed.min() == 0
     np.testing.assert_array_equal(read_back(dataset, new[::-1])[::-1, -1], elapsed)
+
+
+@pytest.mark.parametrize("is_feature", [True, False])
+def test_rows_are_marked_by_their_time_only_where_it_is_a_feature(is_feature):
+    clock = Clock("t", "t since first row", None, span=(0.0, 10.0), longest=5.0)
+    times = np.array([-1.0, 11.0, 3.0, 3.0, 3.0])
+    elapsed = np.array([0.0, 0.0, 5.0, 5.1, -0.1])
+    marked = clock.is_beyond(times, elapsed, ["t"] if is_feature else [])
+    assert marked.tolist() == [is_feature, is_feature, False, True, True]
+
+
+def test_the_longest_time_of_a_task_begins_with_its_own_first_row():
+    dataset = trained_on(days())
+    assert dataset.clock.longest == dataset.X[:, -1].max()
+    spans = [np.ptp(days()[k : k + 9].to_julian_date()) for k in range(0, 36, 9)]
+    assert dataset.clock.longest == pytest.approx(max(spans))
 
 
 def test_rows_before_the_first_training_row_of_their_task_are_marked():
