@@ -12,7 +12,13 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
-from mtlrun.chunks.sums import Folds, Products, add_up, statistics_of
+from mtlrun.chunks.sums import (
+    Folds,
+    Products,
+    ScaledStatistics,
+    add_up,
+    statistics_of,
+)
 from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked, candidate_of
@@ -484,3 +490,11 @@ def test_methods_and_columns_that_chunks_do_not_support_are_rejected(tmp_path):
         mtlrun.compare(folder, **{**RAGGED, "task": "stor"})
     with pytest.raises(DataError, match=r"no \.parquet or \.csv"):
         mtlrun.compare(tmp_path.parent / "nothing*", **RAGGED)
+
+
+def test_a_column_that_varies_by_rounding_alone_keeps_its_unit():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=30), 1e6 + 1e-6 * rng.normal(size=30)])
+    statistics = TaskStatistics.of(X, X[:, 0], np.arange(30) % 2)
+    factors = ScaledStatistics.of(statistics).factors
+    assert_allclose(factors, [1 / X[:, 0].std(), 1.0])
