@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import f_oneway
 from scipy.stats import t as student
 
 import mtlrun
@@ -117,6 +118,15 @@ def test_each_target_takes_the_quantiles_of_its_own_errors():
     groups = [np.arange(-50.0, 51.0), 10 * np.arange(-50.0, 51.0)]
     _, above = Intervals(np.ones(2), groups).ends(np.array([1, 0]), None, 0.95)
     assert above[0] == 10 * above[1]
+
+
+def test_the_correlation_of_errors_is_that_of_an_analysis_of_variance():
+    rng = np.random.default_rng(2)
+    errors = rng.normal(size=(12, 3)) + rng.normal(size=(12, 1))
+    ratio = f_oneway(*errors).statistic
+    correlation = (ratio - 1) / (ratio + 2)
+    expected = round(36 / (1 + 2 * correlation**2))
+    assert n_independent(errors.ravel(), np.repeat(np.arange(12), 3)) == expected
 
 
 def test_equal_errors_of_a_task_count_once_on_average_over_tasks_of_any_size():
