@@ -694,11 +694,17 @@ class Clock:
         return self.now
 
 
+@pytest.fixture
+def time(monkeypatch):
+    """Return a clock that the progress of a comparison reads."""
+    clock = Clock()
+    monkeypatch.setattr("mtlrun.cli.compare.clock", clock)
+    return clock
+
+
 def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(
-    monkeypatch, tmp_path, capsys
+    time, tmp_path, capsys
 ):
-    time = Clock()
-    monkeypatch.setattr("mtlrun.cli.compare.clock", time)
     progress = CompareProgress(tmp_path, quiet=False, explain=False)
     board = leaderboard_of(3)
     for n_done in range(100):
@@ -711,8 +717,7 @@ def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(
     assert "method0, method1" in lines[-1]
 
 
-def test_the_last_line_tells_that_all_is_done(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("mtlrun.cli.compare.clock", Clock())
+def test_the_last_line_tells_that_all_is_done(time, tmp_path, capsys):
     progress = CompareProgress(tmp_path, quiet=False, explain=False)
     board = leaderboard_of(3)
     for n_done in (1, 2, 3):

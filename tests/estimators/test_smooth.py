@@ -95,6 +95,17 @@ def with_known_variances(model):
     return certain
 
 
+@pytest.fixture
+def set_sizes(monkeypatch):
+    """Return a function that sets the sizes of blocks."""
+
+    def change(**sizes):
+        for name, size in sizes.items():
+            monkeypatch.setattr(smooth_blocks, name, size)
+
+    return change
+
+
 @pytest.fixture(scope="module")
 def fitted():
     X, y, task, weight = table()
@@ -276,10 +287,10 @@ def test_products_in_strips_match_complete_products(m):
 
 
 @pytest.fixture(params=["kernels", "features"])
-def marginal(request, monkeypatch):
+def marginal(request, set_sizes):
     """Return a criterion with kernels or features, and its dense matrices."""
     if request.param == "features":
-        monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 10)
+        set_sizes(MAX_EXACT_ROWS=10)
     X, y, task, weight = table()
     model = SmoothMTL(max_iter=1)
     with pytest.warns(match="converge"):
@@ -352,16 +363,16 @@ def test_parts_without_variance_can_be_left_out_of_an_evaluation(marginal):
     assert_allclose(criterion.curvature(value, parts)[1], exact, atol=1e-9)
 
 
-def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch):
+def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch, set_sizes):
     rng = np.random.default_rng(0)
     task = np.repeat([0, 1, 2], [90, 60, 20])
     X = rng.uniform(-2, 2, size=(170, 2))
     y = np.sin(2 * X[:, 0] + task) + 0.2 * rng.normal(size=170)
     exact = SmoothMTL().fit(X, y, task_id=task)
-    monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 50)
     monkeypatch.setattr(
         "mtlrun.solvers.hierarchical.smooth_posterior.MAX_EXACT_ROWS", 50
     )
+    set_sizes(MAX_EXACT_ROWS=50)
     estimated = SmoothMTL().fit(X, y, task_id=task)
     for actual, expected in zip(
         estimated.predict(X, task_id=task, return_std=True),
@@ -628,24 +639,24 @@ def test_variances_of_large_tables_are_estimated_from_complete_tasks():
     assert np.isfinite(model.predict(X, task_id=task, return_std=True)).all()
 
 
-def test_blocks_that_exceed_the_memory_are_recomputed(monkeypatch):
+def test_blocks_that_exceed_the_memory_are_recomputed(set_sizes):
     X, y, task, _ = table()
     expected = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
     n_bytes = smooth_blocks.BlockList(posterior_of(expected).data).n_bytes
-    monkeypatch.setattr(smooth_blocks, "MAX_KEPT_BYTES", n_bytes - 1)
+    set_sizes(MAX_KEPT_BYTES=n_bytes - 1)
     model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
     assert_allclose(model.loo_, expected.loo_, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
-def test_tasks_without_parts_of_their_own_share_blocks(fitted, monkeypatch, n_blocks):
+def test_tasks_without_parts_of_their_own_share_blocks(fitted, set_sizes, n_blocks):
     data = posterior_of(fitted[0]).data
     linear = data.select_parts(np.array(data.design.names) == "linear")
     theta = np.ones(1)
     expected = smooth.SmoothMarginal(smooth_blocks.BlockList(linear))(theta)
     row_bytes = 8 * (len(linear.design.groups) + 2)
     limit = row_bytes * len(data.codes) // n_blocks
-    monkeypatch.setattr(smooth_blocks, "MAX_BLOCK_BYTES", limit)
+    set_sizes(MAX_BLOCK_BYTES=limit)
     blocks = smooth_blocks.BlockList(linear)
     assert len(list(blocks)) == n_blocks
     value = smooth.SmoothMarginal(blocks)(theta)
@@ -971,11 +982,11 @@ def labelled_table(seed=11, n_tasks=15, n=20):
 
 @pytest.mark.parametrize("max_exact_rows", [400, 10])
 def test_the_gradient_of_laplaces_criterion_matches_finite_differences(
-    monkeypatch, max_exact_rows
+    set_sizes, max_exact_rows
 ):
     X, y, task, weight = labelled_table()
     model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
-    monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", max_exact_rows)
+    set_sizes(MAX_EXACT_ROWS=max_exact_rows)
     criterion = LabelMarginal(training_of(model))
     theta = np.random.default_rng(12).uniform(0.2, 1.0, len(model.variances_))
     gradient = criterion(theta).gradient

@@ -68,14 +68,13 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
-    )
+def write(tmp_path):
+    """Return a function that writes gains into a file and returns its path."""
 
     def written(frame, name="gains.csv"):
-        (tmp_path / name).write_text("# made 2026-11-25\n" + frame.to_csv(index=False))
-        return name
+        path = tmp_path / name
+        path.write_text("# made 2026-11-25\n" + frame.to_csv(index=False))
+        return str(path)
 
     return written
 
@@ -89,13 +88,11 @@ def test_means_are_taken_over_the_seeds_or_one_seed(write):
         read_gains(name, 2)
 
 
-def test_a_file_without_a_date_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
-    )
-    (tmp_path / "gains.csv").write_text("table,kind\n")
+def test_a_file_without_a_date_is_rejected(tmp_path):
+    path = tmp_path / "gains.csv"
+    path.write_text("table,kind\n")
     with pytest.raises(ConfigError, match=r"gains\.csv:1") as caught:
-        read_lines("gains.csv")
+        read_lines(str(path))
     assert "atlas_tables" in caught.value.remedy
 
 
@@ -321,10 +318,7 @@ def test_the_files_are_created_from_a_run(tmp_path, capsys, monkeypatch):
     )
     script["main"]()
     assert capsys.readouterr().out.splitlines()[-1].endswith("methods.csv")
-    monkeypatch.setattr(
-        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
-    )
-    frame = read_gains()
+    frame = read_gains(str(tmp_path / GAINS))
     assert frame["table"].tolist() == ["equal tasks"] * 2 + ["unrelated tasks"] * 2
     assert frame["rows"].tolist() == [5, 20, 5, 20]
     assert (frame["kind"] == "simulated").all()

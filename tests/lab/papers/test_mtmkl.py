@@ -19,9 +19,9 @@ from mtlrun.lab.papers.mtmkl.audit import DOMINATED, read_published, table_audit
 from mtlrun.lab.papers.mtmkl.common import CLAIMED_GROUP, make_machines
 from mtlrun.lab.papers.mtmkl.protocols import (
     N_OUTER_ITERATIONS,
-    solutions_of_task,
     protocols,
     repaired,
+    solutions_of_task,
 )
 from mtlrun.lab.papers.mtmkl.sharing import mean_of_named, sharing, tasks_together
 from mtlrun.lab.papers.mtmkl.theory import theorem_1
