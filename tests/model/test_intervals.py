@@ -137,6 +137,27 @@ def test_equal_errors_of_a_task_count_once_on_average_over_tasks_of_any_size():
     assert n_independent(np.array([-1.0, 0.0, 1.0])[tasks], tasks) == expected == 4
 
 
+def test_scales_of_targets_on_the_same_rows_are_not_shrunken():
+    tasks = np.tile([0, 1], 5)
+    errors = errors_of(np.tile([1.0, -100.0], 5), tasks)
+    intervals = Intervals.of(errors, 2, is_shared=True)
+    np.testing.assert_allclose(intervals.scales, [1.0, 100.0])
+
+
+def test_coverage_of_a_single_fold_comes_from_fifths_of_its_rows():
+    values = np.random.default_rng(3).normal(size=201)
+    zeros = np.zeros(201, dtype=int)
+    errors = Errors(values, np.zeros(201), zeros, zeros, np.ones(201))
+    order = np.random.default_rng(0).permutation(201) % 5
+    inside = 0
+    for part in range(5):
+        learnt = Intervals.of(errors.taken(order != part), 1, is_shared=False)
+        held = errors.taken(order == part)
+        below, above = learnt.ends(held.tasks, held.deviations, 0.95)
+        inside += np.sum((below <= held.values) & (held.values <= above))
+    assert coverage(errors, 1, is_shared=False) == inside / 201
+
+
 def test_targets_on_the_same_rows_have_separate_quantiles():
     tasks = np.tile([0, 1], 200)
     errors = errors_of(np.tile([1.0, 100.0], 200) * RNG.normal(size=400), tasks)

@@ -121,6 +121,23 @@ def test_the_summary_counts_gains_by_number_of_rows(write):
         summary(None, seed=0, published=name, kinds=["labels"])
 
 
+def test_the_summary_has_medians_and_counts_gains_that_are_not_clear(write):
+    # Gains of 20 rows are above 0 with intervals that contain it.
+    frame = gains(lambda t, _: {5: 0.2, 20: 0.02, 100: -0.2}[t["rows_per_task"]])
+    frame.loc[frame["table"] == "t0", ["over_linear", "over_independent"]] = 0.9
+    result = summary(None, seed=0, published=write(frame))
+    assert result.values["few_linear"] == pytest.approx(0.3005)
+    assert result.values["few_alone"] == pytest.approx(0.4005)
+    assert result.curves["tables that gain"].y == [1.0, 1.0, 0.0]
+
+
+def test_a_gain_of_zero_is_no_gain_where_always_saying_no_is_right(write, few_draws):
+    frame = gains(lambda t, _: 0.0, seeds=(0,))
+    frame["gain"] = np.where(frame["rows"] == 5, 0.1, 0.0)
+    values = prediction(None, seed=0, published=write(frame)).values
+    assert values["sign_no"] == pytest.approx(2 / 3)
+
+
 @pytest.mark.slow
 def test_a_gain_that_follows_from_the_properties_is_predicted_and_noise_is_not(write):
     linear = write(
