@@ -92,6 +92,7 @@ def test_the_saved_model_that_is_fitted_to_all_rows_has_the_seed_of_the_file(run
             "method={estimator: 'sklearn.ensemble:RandomForestRegressor', "
             "params: {n_estimators: 2}}",
             f"seed={seed}",
+            "refit=true",
             force=True,
         )
         params = load_model(outcome.folder).estimator.get_params()

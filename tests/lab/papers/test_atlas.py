@@ -136,6 +136,8 @@ def test_a_gain_of_zero_is_no_gain_where_always_saying_no_is_right(write, few_dr
     frame["gain"] = np.where(frame["rows"] == 5, 0.1, 0.0)
     values = prediction(None, seed=0, published=write(frame)).values
     assert values["sign_no"] == pytest.approx(2 / 3)
+    difference = values["sign_right"] - values["sign_no"]
+    assert values["sign_over_no"] == pytest.approx(difference)
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
+from sklearn.linear_model import LinearRegression
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
@@ -14,6 +16,7 @@ from mtlrun.lab.papers.fetr.audit import audit_table
 from mtlrun.lab.papers.fetr.covariances import block_ratio, fetr_covariances
 from mtlrun.lab.papers.fetr.curves import (
     ESTIMATORS,
+    LearningCurves,
     distance_beyond_rounding,
     learning_curve,
     least_errors,
@@ -224,6 +227,27 @@ def test_a_printed_number_is_inside_the_interval_or_not(printed, inside):
         Printed({}, "STL", Decimal(printed)), extrapolated=1.0, half=0.05
     )
     assert (distance <= 1 + 1e-9) == inside
+
+
+def test_the_interval_of_an_extrapolated_error_is_that_of_the_jackknife():
+    rng = np.random.default_rng(0)
+    limits = rng.uniform(1, 2, size=(2, 5, 3))
+    slopes = rng.uniform(0, 1, size=(2, 5, 3))
+    errors, half_widths = LearningCurves(limits, slopes).extrapolate(100)
+    by_group = limits + slopes / 100
+    np.testing.assert_allclose(errors, by_group.mean(axis=(0, 1)))
+    # (g - 1) / g times the squared deviations of g groups, averaged over partitions.
+    variances = 4 / 5 * 5 * by_group.var(axis=1).mean(axis=0)
+    quantile = student.ppf(0.975, 4)
+    np.testing.assert_allclose(half_widths, quantile * np.sqrt(variances))
+
+
+def test_no_linear_model_with_an_intercept_has_smaller_errors_than_the_bound():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4)) + 5
+    Y = rng.normal(size=(30, 2)) + 3
+    residuals = Y - LinearRegression().fit(X, Y).predict(X)
+    np.testing.assert_allclose(least_errors(X, Y), np.mean(residuals**2, axis=0))
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def learning_curve(
 
 
 @dataclass(frozen=True)
-class _LearningCurves:
+class LearningCurves:
     """Learning curves ``limit + slope / n``, one per task, partition and group.
 
     Attributes
@@ -202,14 +202,14 @@ class _LearningCurves:
         return errors.mean(axis=(0, 1)), np.sqrt(variances) * quantile
 
 
-def _fit_curves(sizes: Array, errors: Array) -> _LearningCurves:
+def _fit_curves(sizes: Array, errors: Array) -> LearningCurves:
     """Fit learning curves to errors of shape (partitions, groups, sizes, tasks)."""
     n_partitions, n_groups = errors.shape[:2]
     design = np.column_stack([np.ones(len(sizes)), 1.0 / sizes])
     targets = np.hstack(list(errors.reshape(-1, *errors.shape[2:])))
     solution = np.linalg.lstsq(design, targets, rcond=None)[0]
     limits, slopes = solution.reshape(2, n_partitions, n_groups, -1)
-    return _LearningCurves(limits, slopes)
+    return LearningCurves(limits, slopes)
 
 
 def _without_nan(values: Array) -> list[float | None]:
