@@ -75,10 +75,18 @@ def same(actual, wanted):
     assert actual.n_rows.tolist() == wanted.n_rows.tolist()
 
 
+@pytest.fixture
+def read_row_by_row(monkeypatch):
+    """Return a function after which chunks are as small as possible."""
+    return lambda: monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("weight", [None, "w"])
-def test_sums_over_files_equal_those_of_all_rows(tmp_path, kind, weight, monkeypatch):
-    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
+def test_sums_over_files_equal_those_of_all_rows(
+    tmp_path, kind, weight, read_row_by_row
+):
+    read_row_by_row()
     rows = frame()
     rows.loc[3, "y"] = np.nan
     roles = {**RAGGED, "weight": weight, "drop": ["w", "y2", "y3"]}
@@ -128,11 +136,11 @@ def folds_of(table, folds, seed=0):
 
 
 def test_the_fold_of_a_row_depends_only_on_seed_file_and_row_number(
-    tmp_path, monkeypatch
+    tmp_path, read_row_by_row
 ):
     folder = write(tmp_path, frame())
     all_rows = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
-    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
+    read_row_by_row()
     table, parts, names = read(folder, folds=5, **RAGGED)
     fold, task = folds_of(table, 5), frame().store.map(names.index)
     sizes = [np.bincount(task[fold == k], minlength=T).tolist() for k in range(5)]

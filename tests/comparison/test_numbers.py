@@ -481,7 +481,7 @@ def schedule_of(metric, selection, seconds, computed=()):
     record.per_task = {metric: [0.5] * N_TASKS}
     record.selection = selection
     record.seconds = seconds
-    schedule._add(record)
+    runner.on_finished(record)
     return schedule
 
 

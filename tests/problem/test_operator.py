@@ -52,16 +52,13 @@ def test_ragged_products_equal_those_of_single_tasks(
     assert (operator.forward(W).shape, operator.adjoint(r).shape) == ((14,), (D, 3))
 
 
-def test_very_uneven_tasks_are_not_padded(rng):
-    sizes = (2, 2, 2, 200)
-    operator = TaskOperator(
-        TaskData.from_list(designs(rng, sizes), [np.zeros(n) for n in sizes])
-    )
-    assert operator._batch is None
-    even = TaskOperator(
-        TaskData.from_list(designs(rng, (4, 5)), [np.zeros(4), np.zeros(5)])
-    )
-    assert even._batch is not None
+@pytest.mark.parametrize(
+    ("sizes", "is_padded"), [((2, 2, 2, 200), False), ((4, 5), True)]
+)
+def test_very_uneven_tasks_are_not_padded(rng, sizes, is_padded):
+    targets = [np.zeros(n) for n in sizes]
+    operator = TaskOperator(TaskData.from_list(designs(rng, sizes), targets))
+    assert (operator._batch is not None) == is_padded
 
 
 @pytest.mark.parametrize("sparse", [False, True])

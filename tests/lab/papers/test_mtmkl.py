@@ -149,7 +149,13 @@ def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
     )
     assert printed.values["cycle_length"] >= 2
     assert printed.values["gap"] > 0.01
-    assert printed.curves["objective"].marks
+    curve = printed.curves["objective"]
+    (start,) = curve.marks.values()
+    cycle = [y for x, y in zip(curve.x, curve.y, strict=True) if x >= start]
+    assert len(cycle) == printed.values["cycle_length"]
+    spread = (max(cycle) - min(cycle)) / min(cycle)
+    assert printed.values["cycle_spread"] == pytest.approx(spread)
+    assert printed.values["best_objective"] == min(curve.y)
     assert "cycles with period" in printed.lines[0]
     assert corrected.values["gap"] <= 1e-3
     assert corrected.values["cycle_length"] == 0

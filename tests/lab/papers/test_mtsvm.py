@@ -231,9 +231,8 @@ def test_the_kernel_svm_skips_sizes_that_take_too_long(plane):
     assert analysis.lines
 
 
-def test_every_certificate_is_timed_by_the_given_clock(plane, monkeypatch):
-    ticks = itertools.count()
-    monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: float(next(ticks)))
+def test_every_certificate_is_timed_by_the_given_clock(plane, set_clock):
+    set_clock(float)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
     for solver in ("paper", "kernel"):
@@ -334,9 +333,9 @@ def test_runs_are_precise_if_the_objective_is_near_zero(solver):
     assert mtsvm_runs.certificates(result)[-1].gap <= 1e-5
 
 
-def test_libsvm_is_timed_by_the_given_clock(plane, monkeypatch):
+def test_libsvm_is_timed_by_the_given_clock(plane, set_clock):
     # A processor clock that never advances
-    monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: 5.0)
+    set_clock(lambda look: 5.0)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
     sweep = mtsvm_runs.ToleranceSweep(data, links, 1.0, 60.0, "processor")
