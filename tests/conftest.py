@@ -30,6 +30,7 @@ from hypothesis import settings
 # tests.
 sys.path.insert(0, str(Path(__file__).parent))
 from laboratory import lab  # noqa: F401
+from limits import cache_memory, free_memory  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401
 
 # Property tests use the same few examples in each run; with --all-pairs they use many,

@@ -27,7 +27,7 @@ from mtlrun.errors import DataError
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.load import load_experiment
 from mtlrun.lab.plan import plan
-from mtlrun.lab.verify import _agreement, _estimator_names, digits_of
+from mtlrun.lab.verify import agreement_of, digits_of, estimator_names
 
 STORED = Path(__file__).with_name("golden.json")
 
@@ -128,7 +128,7 @@ def measured() -> dict[str, Job]:
 def numbers_of_measure(job: Job) -> dict[str, float | None]:
     """Return the result of an analysis, rounded and without clocks."""
     record, _ = compute_job(job, None, None)
-    compared = _agreement(record, record)
+    compared = agreement_of(record, record)
     return {name: value for name, value in record.metrics.items() if name in compared}
 
 
@@ -247,7 +247,7 @@ def test_all_readers_that_need_no_table_of_the_user_are_tested():
 
 
 def test_the_compared_fields_are_those_that_verify_compares():
-    assert _estimator_names(
+    assert estimator_names(
         {"estimator": "A", "params": {"base": {"estimator": "B"}}}
     ) == [
         "A",

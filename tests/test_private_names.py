@@ -1,7 +1,10 @@
-"""Private names of other packages are used only if no public way exists."""
+"""Private names of other packages are used only if no public way exists, and tests
+reach into the package less and less.
+"""
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,6 +46,12 @@ WITHOUT_PUBLIC_WAY = {
     # Forked processes of the tests must forget the workers kept by joblib.
     "tests/conftest.py": {"_executor", "_resource_tracker", "_fd", "_pid"},
 }
+#: How often tests use what is private in our package: names that they import,
+#: attributes, and parts that they replace. Lower a number when it has fallen; it must
+#: not rise. A test at a public function needs none of them.
+MAX_INSIDE = {"imports": 4, "attributes": 60, "replaced": 139}
+#: Methods of a fixture that replaces a part, and the function of the same name
+REPLACING = ("setattr", "setitem", "delattr", "delitem")
 
 
 def files():
@@ -157,3 +166,69 @@ def test_every_kind_of_access_to_a_private_name_is_detected():
         "from": {"_core"},
         "module": {"_core"},
     }
+
+
+def uses_inside(source, names_of_others=()):
+    """Count how often a test uses what is private in our package, by kind."""
+    tree = ast.parse(source)
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    ours = [node for node in imports if node.module.partition(".")[0] == "mtlrun"]
+    imported = {alias.asname or alias.name for node in ours for alias in node.names}
+    allowed = {*DOCUMENTED, *names_of_others, "_repr_html_"}
+    counts = Counter()
+    for node in ours:
+        for alias in node.names:
+            parts = private_parts(f"{node.module}.{alias.name}")
+            counts["imports"] += bool(parts)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and not is_own_attribute(node):
+            names = set(private_parts(node.attr))
+            counts["attributes"] += bool(names - allowed)
+        elif isinstance(node, ast.Call) and is_replacing(node, imported):
+            counts["replaced"] += 1
+    return counts
+
+
+def is_own_attribute(node):
+    return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def is_replacing(call, imported):
+    """Whether a call replaces a part of our package, named by text or by its owner."""
+    function = call.func
+    name = getattr(function, "attr", getattr(function, "id", None))
+    if name not in REPLACING or not call.args:
+        return False
+    target = call.args[0]
+    if isinstance(target, ast.JoinedStr):
+        target = target.values[0]
+    if isinstance(target, ast.Constant):
+        return str(target.value).startswith("mtlrun.")
+    while isinstance(target, ast.Attribute):
+        target = target.value
+    return isinstance(target, ast.Name) and target.id in {*imported, "mtlrun"}
+
+
+def test_tests_reach_into_the_package_less_and_less():
+    total = Counter()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        of_others = WITHOUT_PUBLIC_WAY.get(path.relative_to(ROOT).as_posix(), ())
+        total += uses_inside(path.read_text(encoding="utf-8"), of_others)
+    assert total <= Counter(MAX_INSIDE), f"{dict(total)} of {MAX_INSIDE}"
+
+
+def test_every_way_into_the_package_is_counted():
+    source = """
+from mtlrun.model import _names, plots
+from mtlrun.model._files import read
+import os
+plots._tasks(plots.panels_of._cache, row._replace(x=1), self._mine)
+monkeypatch.setattr(plots, "KINDS", ())
+patch.setitem(plots.KINDS, "a", 1)
+monkeypatch.setattr("mtlrun.model.plots.KINDS", ())
+monkeypatch.setattr(f"mtlrun.model.{name}", ())
+setattr(plots, "KINDS", ())
+monkeypatch.setattr(os, "fsync", None)
+"""
+    expected = {"imports": 2, "attributes": 2, "replaced": 5}
+    assert uses_inside(source) == expected

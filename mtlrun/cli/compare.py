@@ -346,7 +346,7 @@ def compare(
 
     # The results are named after the table, not after Mulan's list of its labels.
     table = next((path for path in data if path.suffix != ".xml"), data[0])
-    ending = _folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
+    ending = folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
     folder = output_dir / "compare" / f"{short_name(table)}{ending}"
     check_folder(folder, output_dir)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
@@ -396,12 +396,12 @@ def compare(
         backend=backend,
         scheduler=scheduler,
     )
-    progress = _Progress(folder, quiet=quiet, explain=explain)
+    progress = CompareProgress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
     _show_files(result, folder, explain=explain)
 
 
-def _folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> str:
+def folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> str:
     """Return the ending of the folder of results, one for each question of a table."""
     if new_tasks:
         return "-new-tasks"
@@ -418,7 +418,7 @@ def _run(
     roles: Roles,
     compare_options: CompareOptions,
     test: Path | None,
-    progress: _Progress,
+    progress: CompareProgress,
 ) -> Comparison:
     """Compare, write the results into the folder, and print the answer.
 
@@ -459,7 +459,7 @@ def _run(
     return result
 
 
-class _Progress:
+class CompareProgress:
     """Writes the leaderboard of the finished fits, and shows how far they are.
 
     A terminal shows the leaderboard. Elsewhere there is a line of text from time to
@@ -563,7 +563,7 @@ class _Progress:
         # The verdict and the messages take a few lines below the table.
         n_lines = max(self.console.height - 8, 5)
         lines = [board.progress.text, ""]
-        lines += text_lines(_brief_grid(board, n_lines), self.console.width, ("kind",))
+        lines += text_lines(brief_grid(board, n_lines), self.console.width, ("kind",))
         lines.append("")
         lines += prose_lines(f"so far: {board.answer.text}", self.console)
         self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
@@ -605,7 +605,7 @@ def _best_so_far(board: Leaderboard) -> str:
     return f"best so far (gain): {', '.join(parts)}"
 
 
-def _brief_grid(board: Leaderboard, max_rows: int) -> ReportTable:
+def brief_grid(board: Leaderboard, max_rows: int) -> ReportTable:
     """Return the rows of the leaderboard that matter, with their gains.
 
     They are the best method of each strategy, the reference of the gains, and the best
@@ -656,7 +656,7 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
         for line in board.left_out:
             say_prose(f"stopped or left out: {line}")
     else:
-        grid = _brief_grid(board, MAX_ROWS)
+        grid = brief_grid(board, MAX_ROWS)
         _say_lines(text_lines(grid, width, ("kind",)))
         say_prose(_brief_caption(board, n_shown=len(grid.rows)))
     if result.curve is not None:

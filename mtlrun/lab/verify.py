@@ -89,7 +89,7 @@ class Trial:
                 _, declaration = summary_and_declaration
                 return declaration.digits
         digits = [
-            METHODS[name].digits for name in _estimator_names(method) if name in METHODS
+            METHODS[name].digits for name in estimator_names(method) if name in METHODS
         ]
         return min(digits, default=DEFAULT_DIGITS)
 
@@ -384,7 +384,7 @@ def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
         # Any error counts as a disagreement: the stored job had none.
         trial.error = f"{type(error).__name__}: {error}"
         return
-    trial.digits |= _agreement(record, recomputed)
+    trial.digits |= agreement_of(record, recomputed)
     before = _fit_seconds(record)
     after = _fit_seconds(recomputed)
     if before and after:
@@ -395,7 +395,7 @@ def _fit_seconds(record: Record) -> float | None:
     return record.seconds.get("fit") or record.seconds.get("total")
 
 
-def _agreement(record: Record, recomputed: Record) -> dict[str, float]:
+def agreement_of(record: Record, recomputed: Record) -> dict[str, float]:
     """Return the digits to which the quantities of two records agree.
 
     Quantities that vary by nature, such as seconds, are left out. Per-task values are
@@ -459,12 +459,12 @@ def _number_or_nan(value: float | None) -> float:
     return float(value)
 
 
-def _estimator_names(method: Mapping[str, Any]) -> list[str]:
+def estimator_names(method: Mapping[str, Any]) -> list[str]:
     """Return the estimator of a method and the estimators nested in its parameters."""
     names = [str(method.get("estimator"))]
     for value in (method.get("params") or {}).values():
         if isinstance(value, dict) and "estimator" in value:
-            names += _estimator_names(value)
+            names += estimator_names(value)
     return names
 
 

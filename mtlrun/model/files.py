@@ -252,7 +252,7 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     description = _read_description(folder)
     file = folder / ARCHIVE
     try:
-        archive = _read_if_it_fits(file)
+        archive = read_if_it_fits(file)
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
     _check_files(folder, description["files"])
@@ -325,7 +325,7 @@ def used(path: Path) -> Iterator[None]:
         ) from error
 
 
-def _read_if_it_fits(file: Path) -> bytes:
+def read_if_it_fits(file: Path) -> bytes:
     """Return the content of a file of a model if it fits into the free memory.
 
     Raises
@@ -392,7 +392,7 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
         if not file.is_file():
             continue
         expected_hash = hashes.get(name)
-        file_hash = hashlib.sha256(_read_if_it_fits(file)).hexdigest()
+        file_hash = hashlib.sha256(read_if_it_fits(file)).hexdigest()
         if file_hash != expected_hash:
             raise DataError(
                 f"{file}: not the file that {FACTS} describes\n"

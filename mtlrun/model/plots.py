@@ -112,11 +112,7 @@ def plot_model(
     if kind == "curve" and column is None:
         column = _first_column(facts)
     panels: list[Panel | HeatMap]
-    if kind == "path":
-        panels = [*_paths(folder)]
-    elif kind == "tasks":
-        panels = [_tasks(folder, load_model(folder, trust))]
-    elif kind == "curve":
+    if kind == "curve":
         if column is None:
             raise UserError(f"{folder}: no column of numbers", "Add --column NAME.")
         model = load_model(folder, trust)
@@ -124,17 +120,42 @@ def plot_model(
         shares = variances_line(model)
         if shares is not None:
             lines.append(shares)
-    elif kind == "shrinkage":
-        panels = [*_shrinkage(folder, load_model(folder, trust))]
-    elif "HierarchicalMTL" in json.dumps(facts["estimator"]):
-        panels = [*_intervals(load_model(folder, trust))]
     else:
-        panels = [_coefficients(folder)]
+        panels = panels_of(folder, kind, trust)
     data = facts["dataset"] or {}
     dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
     title = " on ".join(filter(None, (_method_name(facts), dataset)))
     write_drawing(Figure(kind, title, panels), out, write_output)
     return lines
+
+
+def panels_of(
+    folder: Path, kind: str, trust: Iterable[str] = ()
+) -> list[Panel | HeatMap]:
+    """Return the panels of a figure of a model.
+
+    Parameters
+    ----------
+    folder : Path
+    kind : str
+        One of `KINDS`, apart from ``curve``.
+    trust : iterable of str
+        As of `load_model`.
+
+    Raises
+    ------
+    UserError
+        If the model cannot be drawn this way.
+    """
+    if kind == "path":
+        return [*_paths(folder)]
+    if kind == "tasks":
+        return [_tasks(folder, load_model(folder, trust))]
+    if kind == "shrinkage":
+        return [*_shrinkage(folder, load_model(folder, trust))]
+    if "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"]):
+        return [*_intervals(load_model(folder, trust))]
+    return [_coefficients(folder)]
 
 
 def fitting_kinds(folder: Path) -> list[str]:

@@ -501,7 +501,7 @@ def training_page(
     sections = [
         Section("Scores and baseline", [BASELINE_LINE], [score_table(result)]),
         Section("Parameters", grids=[_json_table("parameter", result["params"])]),
-        Section("Largest coefficients", *_largest(coefficients, tested)),
+        Section("Largest coefficients", *largest_coefficients(coefficients, tested)),
         Section("Scores per task", grids=[task_table(result, tested)]),
         Section("Settings", grids=[_json_table("setting", config)]),
     ]
@@ -615,7 +615,7 @@ def _groups(tested: Tested) -> Tested:
     return [(ALL_TASKS_LABEL, np.concatenate(truths), np.concatenate(scores))]
 
 
-def _largest(
+def largest_coefficients(
     coefficients: tuple[np.ndarray, Sequence[str]] | None, tested: Tested
 ) -> tuple[list[str], list[ReportTable]]:
     """Return the lines and tables about the largest coefficients.

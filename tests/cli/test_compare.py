@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.cli.compare import _brief_grid, _folder_ending, _Progress
+from mtlrun.cli.compare import CompareProgress, brief_grid, folder_ending
 from mtlrun.comparison.evaluation import NMSE, ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
@@ -183,7 +183,7 @@ def test_train_refits_the_selected_method_and_predict_loads_the_model(
     ],
 )
 def test_each_question_has_its_own_results_folder(time, blocks, tasks, ending):
-    assert _folder_ending(time, time_blocks=blocks, new_tasks=tasks) == ending
+    assert folder_ending(time, time_blocks=blocks, new_tasks=tasks) == ending
 
 
 @pytest.mark.slow
@@ -680,7 +680,7 @@ def leaderboard_of(n_methods):
 
 
 def test_the_best_method_of_each_strategy_is_among_the_rows_that_are_printed():
-    grid = _brief_grid(leaderboard_of(20), max_rows=5)
+    grid = brief_grid(leaderboard_of(20), max_rows=5)
     ranks = [row[0] for row in grid.rows]
     assert ranks == [1, 2, 3, 19, 20]
 
@@ -694,12 +694,18 @@ class Clock:
         return self.now
 
 
+@pytest.fixture
+def time(monkeypatch):
+    """Return a clock that the progress of a comparison reads."""
+    clock = Clock()
+    monkeypatch.setattr("mtlrun.cli.compare.clock", clock)
+    return clock
+
+
 def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(
-    monkeypatch, tmp_path, capsys
+    time, tmp_path, capsys
 ):
-    time = Clock()
-    monkeypatch.setattr("mtlrun.cli.compare.clock", time)
-    progress = _Progress(tmp_path, quiet=False, explain=False)
+    progress = CompareProgress(tmp_path, quiet=False, explain=False)
     board = leaderboard_of(3)
     for n_done in range(100):
         board.progress = BoardProgress(n_done, 100, time.now, None, "method1")
@@ -711,9 +717,8 @@ def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(
     assert "method0, method1" in lines[-1]
 
 
-def test_the_last_line_tells_that_all_is_done(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("mtlrun.cli.compare.clock", Clock())
-    progress = _Progress(tmp_path, quiet=False, explain=False)
+def test_the_last_line_tells_that_all_is_done(time, tmp_path, capsys):
+    progress = CompareProgress(tmp_path, quiet=False, explain=False)
     board = leaderboard_of(3)
     for n_done in (1, 2, 3):
         board.progress = BoardProgress(n_done, 3, 0.0, None, "method1")

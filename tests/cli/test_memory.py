@@ -33,13 +33,19 @@ def table(folder):
     )
 
 
+@pytest.fixture
+def without_memory(monkeypatch):
+    """Return a function after which fits of a class need a petabyte."""
+    return lambda name: monkeypatch.setattr(
+        f"mtlrun.estimators.{name}._bytes", lambda self, data: 1e15
+    )
+
+
 @pytest.mark.slow
 def test_a_method_that_does_not_fit_into_memory_gets_a_row_with_the_reason(
-    mtlrun, tmp_path, monkeypatch
+    mtlrun, tmp_path, without_memory
 ):
-    monkeypatch.setattr(
-        "mtlrun.estimators.convex.ConvexMTL._bytes", lambda self, data: 1e15
-    )
+    without_memory("convex.ConvexMTL")
     result = mtlrun(*table(tmp_path), "--methods", "JointFeatureMTL", "-o", "out")
     assert result.exit_code == 0, result.output
     board = json.loads(
@@ -102,18 +108,11 @@ def granted():
 
 
 def test_if_nothing_fits_the_message_names_sizes_and_a_remedy(
-    mtlrun, tmp_path, monkeypatch
+    mtlrun, tmp_path, monkeypatch, without_memory
 ):
-    monkeypatch.setattr(
-        "mtlrun.estimators.base.BaseMTL._bytes", lambda self, data: 1e15
-    )
-    for name in ("_Independent", "_Pooled"):
-        monkeypatch.setattr(
-            f"mtlrun.estimators.independent.{name}._bytes", lambda self, data: 1e15
-        )
-    monkeypatch.setattr(
-        "mtlrun.estimators.independent.IndependentRidge._bytes", lambda self, data: 1e15
-    )
+    without_memory("base.BaseMTL")
+    for name in ("_Independent", "_Pooled", "IndependentRidge"):
+        without_memory(f"independent.{name}")
     for name in ("baselines.TaskMean", "tuned.TunedRidge"):
         monkeypatch.setattr(
             f"mtlrun.estimators.{name}.fit", lambda *args, **kwargs: 1 / 0
@@ -168,16 +167,14 @@ def test_new_rows_that_do_not_fit_are_no_damage_of_the_model(
     def run_out_of_memory(*args, **kwargs):
         raise MemoryError
 
-    for function in ("schema.read_rows", "table.read_table_file"):
+    for function in (
+        "data.schema.read_rows",
+        "data.table.read_table_file",
+        "model.prediction_tables.answers_table",
+    ):
         with monkeypatch.context() as patch:
-            patch.setattr(f"mtlrun.data.{function}", run_out_of_memory)
+            patch.setattr(f"mtlrun.{function}", run_out_of_memory)
             done = mtlrun("predict", "out/model", "grades.csv", "-o", "new.csv")
         assert done.exit_code == 2
         assert "damaged" not in done.stderr
         assert MEMORY_REMEDY in done.stderr
-    with monkeypatch.context() as patch:
-        patch.setattr("mtlrun.model.prediction_tables.answers_table", run_out_of_memory)
-        done = mtlrun("predict", "out/model", "grades.csv", "-o", "new.csv")
-    assert done.exit_code == 2
-    assert "damaged" not in done.stderr
-    assert MEMORY_REMEDY in done.stderr

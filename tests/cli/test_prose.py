@@ -39,9 +39,15 @@ def test_a_path_is_never_broken():
     assert PATH in [line.strip() for line in lines]
 
 
-def test_errors_on_a_terminal_end_their_lines_between_words(monkeypatch):
+@pytest.fixture
+def console(monkeypatch):
+    """Return a narrow terminal on which messages appear."""
     console = terminal(40)
     monkeypatch.setattr("mtlrun.cli.console.messages", lambda: console)
+    return console
+
+
+def test_errors_on_a_terminal_end_their_lines_between_words(console):
     complain(
         "first line\n" + SENTENCE.strip(), f"Name {PATH} instead, or leave it out."
     )
@@ -51,9 +57,7 @@ def test_errors_on_a_terminal_end_their_lines_between_words(monkeypatch):
     assert PATH in [line.strip() for line in lines]
 
 
-def test_a_caret_stays_below_its_place_on_a_narrow_terminal(monkeypatch):
-    console = terminal(40)
-    monkeypatch.setattr("mtlrun.cli.console.messages", lambda: console)
+def test_a_caret_stays_below_its_place_on_a_narrow_terminal(console):
     source = "  12 | " + "one, two, " * 8 + "tree"
     caret = " " * (len(source) - 4) + "^^^^ did you mean 'three'?"
     complain(f"list.yaml:12:81: unknown number\n{source}\n{caret}")

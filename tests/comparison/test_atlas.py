@@ -4,6 +4,8 @@ properties of tables.
 
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
 
 from mtlrun.data.simulate import simulate_families, simulate_rmtl
 from mtlrun.data.splits import fewer_rows
@@ -59,8 +61,9 @@ def test_gains_of_labels_are_relative_reductions_of_the_error():
     assert -1 < values["low"] < values["high"] < 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("has_labels", [False, True])
+@pytest.mark.parametrize(
+    "has_labels", [pytest.param(False, marks=pytest.mark.slow), True]
+)
 def test_gains_are_relative_to_the_error_of_the_alternative(has_labels):
     data = families("slopes")
     if has_labels:
@@ -110,6 +113,19 @@ def test_the_effective_rank_is_relative_to_its_maximum():
     traits = properties(data)
     assert traits["rank"] == pytest.approx(1.0, abs=0.01)
     assert (traits["rows_per_task"], traits["tasks"], traits["features"]) == (400, 6, 3)
+
+
+def test_the_rank_is_that_of_ridge_coefficients_with_a_penalty_per_column():
+    data = families("low-rank", rows=8, tasks=5, d=4)
+    X = StandardScaler().fit_transform(data.X)
+    coefs = []
+    for task in range(5):
+        rows = data.task_id == task
+        coefs.append(Ridge(alpha=4.0).fit(X[rows], data.y[rows]).coef_)
+    squares = np.linalg.svd(coefs, compute_uv=False) ** 2
+    shares = squares / squares.sum()
+    expected = np.exp(-np.sum(shares * np.log(shares))) / 4
+    assert properties(data)["rank"] == pytest.approx(expected)
 
 
 def test_a_number_of_rows_that_most_tasks_lack_is_rejected():

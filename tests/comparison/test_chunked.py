@@ -12,7 +12,13 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
-from mtlrun.chunks.sums import Folds, Products, add_up, statistics_of
+from mtlrun.chunks.sums import (
+    Folds,
+    Products,
+    ScaledStatistics,
+    add_up,
+    statistics_of,
+)
 from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.chunked import Chunked, candidate_of
@@ -69,10 +75,18 @@ def same(actual, wanted):
     assert actual.n_rows.tolist() == wanted.n_rows.tolist()
 
 
+@pytest.fixture
+def read_row_by_row(monkeypatch):
+    """Return a function after which chunks are as small as possible."""
+    return lambda: monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("weight", [None, "w"])
-def test_sums_over_files_equal_those_of_all_rows(tmp_path, kind, weight, monkeypatch):
-    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
+def test_sums_over_files_equal_those_of_all_rows(
+    tmp_path, kind, weight, read_row_by_row
+):
+    read_row_by_row()
     rows = frame()
     rows.loc[3, "y"] = np.nan
     roles = {**RAGGED, "weight": weight, "drop": ["w", "y2", "y3"]}
@@ -122,11 +136,11 @@ def folds_of(table, folds, seed=0):
 
 
 def test_the_fold_of_a_row_depends_only_on_seed_file_and_row_number(
-    tmp_path, monkeypatch
+    tmp_path, read_row_by_row
 ):
     folder = write(tmp_path, frame())
     all_rows = [part.n_rows.tolist() for part in read(folder, folds=5, **RAGGED)[1]]
-    monkeypatch.setattr("mtlrun.chunks.table.CHUNK_BYTES", 1)
+    read_row_by_row()
     table, parts, names = read(folder, folds=5, **RAGGED)
     fold, task = folds_of(table, 5), frame().store.map(names.index)
     sizes = [np.bincount(task[fold == k], minlength=T).tolist() for k in range(5)]
@@ -459,9 +473,9 @@ def test_decimals_and_booleans_in_parquet_are_numbers(tmp_path):
 
 
 def test_too_many_tasks_and_features_are_rejected_before_sums_are_computed(
-    tmp_path, monkeypatch
+    tmp_path, free_memory
 ):
-    monkeypatch.setattr("mtlrun.problem.memory.free_bytes", lambda: 1 << 28)
+    free_memory(1 << 28)
     rng = np.random.default_rng(0)
     rows = (
         pd.DataFrame(rng.normal(size=(100, 1000)))
@@ -486,3 +500,11 @@ def test_methods_and_columns_that_chunks_do_not_support_are_rejected(tmp_path):
         mtlrun.compare(folder, **{**RAGGED, "task": "stor"})
     with pytest.raises(DataError, match=r"no \.parquet or \.csv"):
         mtlrun.compare(tmp_path.parent / "nothing*", **RAGGED)
+
+
+def test_a_column_that_varies_by_rounding_alone_keeps_its_unit():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=30), 1e6 + 1e-6 * rng.normal(size=30)])
+    statistics = TaskStatistics.of(X, X[:, 0], np.arange(30) % 2)
+    factors = ScaledStatistics.of(statistics).factors
+    assert_allclose(factors, [1 / X[:, 0].std(), 1.0])

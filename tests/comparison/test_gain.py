@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 
 from mtlrun.comparison.gain import (
     RowIndex,
+    SmallestGain,
     auc_gain,
     concordances,
     correction,
@@ -144,6 +146,53 @@ def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
     gain = relative_gain(joint / 2, joint, RowIndex(3, IDS), 1.5)
     assert gain.value == pytest.approx(0.5)
     assert gain.error == pytest.approx(0, abs=1e-12)
+
+
+def test_a_loss_is_as_significant_as_a_gain_of_the_same_size():
+    joint, without = fields(True)
+    gain = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
+    opposite = replace(gain, value=-gain.value)
+    assert gain.pvalue < 1
+    assert opposite.pvalue == pytest.approx(gain.pvalue)
+
+
+def test_no_upper_bound_exceeds_all_of_the_error():
+    joint, without = fields(True)
+    gain = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
+    assert replace(gain, value=0.9, error=0.5).high == 1
+
+
+def test_several_gains_have_the_degrees_of_freedom_of_the_smallest_and_fewest_units():
+    joint, without = fields(True)
+    gain = relative_gain(joint, without, RowIndex(3, IDS), 1.5)
+    close = replace(gain, value=0.1, df=10, units=40)
+    far = replace(gain, value=0.3, df=20, units=12)
+    both = SmallestGain({"close": close, "far": far})
+    assert (both.df, both.units) == (10, 12)
+
+
+def test_a_task_without_any_loss_on_either_side_gains_nothing():
+    joint, without = fields(True)
+    joint[IDS == 0] = without[IDS == 0] = 0.0
+    gain = relative_gain(joint, without, RowIndex(3, IDS), 1.0)
+    assert gain.tasks[0] == 0
+    assert gain.better.n_compared == 3
+
+
+def test_the_only_row_of_a_task_counts_with_its_whole_influence():
+    ids = np.array([0] * 13 + [1] * 14 + [2])
+    joint, without = fields(True)
+    gain = relative_gain(joint, without, RowIndex(3, ids), 1.0)
+    mine, other = (
+        np.mean([x[ids == t].mean() for t in range(3)]) for x in (joint, without)
+    )
+    influence = (mine / other * without - joint) / (3 * other * np.bincount(ids)[ids])
+    squares = influence[27] ** 2
+    for task in (0, 1):
+        part = influence[ids == task]
+        squares += len(part) * part.var(ddof=1)
+    assert gain.error == pytest.approx(math.sqrt(squares))
+    assert gain.df == 28 - 3
 
 
 def test_the_auc_counts_pairs_within_a_test_part():

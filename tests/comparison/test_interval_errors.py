@@ -1,10 +1,21 @@
 """Errors on held-out rows, from which prediction intervals are made."""
 
 import numpy as np
+import pytest
 
+from mtlrun.comparison.candidates import INDEPENDENT, Candidate
 from mtlrun.comparison.evaluation import NMSE, Evaluation
 from mtlrun.comparison.gain import RowIndex
-from mtlrun.comparison.interval_errors import errors_of_folds
+from mtlrun.comparison.interval_errors import (
+    N_FOLDS,
+    errors_of_folds,
+    errors_of_refits,
+    interval_facts,
+)
+from mtlrun.comparison.jobs import ComparisonJobs
+from mtlrun.comparison.protocol import Protocol
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import fold_rows
 
 
 def test_rows_of_tasks_without_training_rows_do_not_calibrate_known_tasks():
@@ -28,3 +39,46 @@ def test_rows_of_tasks_without_training_rows_do_not_calibrate_known_tasks():
     np.testing.assert_array_equal(errors.values, [-0.5, 0.5, 0.0, -1.0])
     np.testing.assert_array_equal(errors.tasks, [0, 1, 0, 1])
     np.testing.assert_array_equal(errors.folds, [0, 0, 1, 1])
+
+
+def two_tasks():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = X[:, 0] + 0.1 * rng.normal(size=40)
+    ids = np.repeat([0, 1], 20)
+    return Dataset(X=X, y=y, task_type="regression", task_id=ids, id="two")
+
+
+def refitted(seed, **params):
+    """Return errors of a ridge regression without the rows of each fold, and its job."""
+    data = two_tasks()
+    protocol = Protocol({"kind": "kfold", "folds": 3}, 3, 2, "rmse", seed)
+    candidate = Candidate("IndependentRidge", INDEPENDENT, "IndependentRidge")
+    job = ComparisonJobs(protocol, data).job(candidate, 0)
+    return errors_of_refits(job, data, params, new_tasks=False), job
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_seed_of_a_comparison_draws_the_folds_of_its_refits(seed):
+    errors, job = refitted(seed)
+    folds = fold_rows(two_tasks(), N_FOLDS, job.split.seed)
+    rows = np.concatenate([test for _, test in folds])
+    np.testing.assert_allclose(errors.values + errors.predicted, two_tasks().y[rows])
+    assert job.split.seed != refitted(seed + 1)[1].split.seed
+
+
+def test_refits_have_the_parameters_of_the_saved_model():
+    errors, _ = refitted(0, alpha=1e9)
+    # So strong a penalty leaves the mean of each task.
+    assert all(
+        np.ptp(errors.predicted[(errors.tasks == task) & (errors.folds == fold)]) < 1e-3
+        for task in (0, 1)
+        for fold in range(N_FOLDS)
+    )
+
+
+def test_the_line_about_intervals_has_their_number_of_test_targets():
+    errors, _ = refitted(0)
+    facts, (line,) = interval_facts({"known": errors}, two_tasks())
+    share = facts["coverage"]["known"]
+    assert f"{share:.1%} of 40 test targets" in line

@@ -146,6 +146,28 @@ def test_the_printed_statistics_are_those_of_the_gain():
     assert "5-fold x2" in lines[-1]
     assert "row-level" in lines[-1]
     assert "c = 1.41" in lines[-1]
+    # Two upper bounds share 5%.
+    assert "2.5%" in lines[-1]
+
+
+def test_a_verdict_on_one_of_two_repeats_counts_the_splits_of_that_repeat():
+    evaluation = make_evaluation(n_train=[128] * 5 + [64] * 5)
+    entries = methods(evaluation)
+    lasso = method("Lasso", INDEPENDENT, 3 + NOISE[0], evaluation, inner=9.0)
+    for split in (0, 7):
+        del lasso.losses[split]
+        lasso.failures[split] = "ValueError: broken"
+    both = " ".join(judge([*entries, lasso], evaluation).details)
+    for split in range(5, 10):
+        del entries[2].losses[split]
+    first = " ".join(judge([*entries, lasso], evaluation).details)
+    # 320 rows are tested by models of 5 * 128 + 5 * 64 rows, 160 by those of 5 * 128.
+    assert "5-fold x2" in both
+    assert f"c = {math.sqrt(1 + 4 * 320 / 960):.3g}" in both
+    assert "Lasso failed in 2 of 10" in both
+    assert "5-fold x1" in first
+    assert f"c = {math.sqrt(2):.3g}" in first
+    assert "Lasso failed in 1 of 5" in first
 
 
 @pytest.mark.parametrize("n_repeats", [1, 2, 3])
@@ -308,7 +330,7 @@ def test_many_tasks_with_few_rows_cause_a_remark():
 
 def test_the_leaderboard_has_means_standard_deviations_gains_and_seconds():
     evaluation = make_evaluation()
-    board = board_of(evaluation, methods(evaluation))
+    board = board_of(evaluation, methods(evaluation, joint=0.97, spread=1.0))
     grid = leaderboard_grid(board)
     names = [column.name for column in grid.columns]
     rows = {row[1]: dict(zip(names, row, strict=True)) for row in grid.rows}
@@ -323,6 +345,8 @@ def test_the_leaderboard_has_means_standard_deviations_gains_and_seconds():
     joint = rows["Joint"]
     numbers_of_gain = [joint[name] for name in ("gain", "low", "high")]
     assert numbers_of_gain == pytest.approx([gain.value, gain.low, gain.high])
+    # Far from the tolerance of a comparison.
+    assert gain.pvalue > 1e-6
     assert joint["p (exploratory)"] == pytest.approx(gain.pvalue)
     assert joint["better in"] == f"{gain.better[0]} of {gain.better[1]}"
     assert rows["Alone"]["better in"] == "reference"
@@ -339,9 +363,16 @@ def test_the_table_of_tasks_has_means_over_the_splits():
     assert [row[:2] for row in grid.rows] == [[n, 40] for n in "abcd"]
 
 
+def gain_error(gain):
+    """Return the standard error of a gain over one alternative, or of the closest."""
+    if isinstance(gain, Gain):
+        return gain.error
+    return gain.gains[gain.closest].error
+
+
 def test_the_json_file_has_the_numbers_of_the_gains():
     evaluation = make_evaluation()
-    board = board_of(evaluation, methods(evaluation))
+    board = board_of(evaluation, methods(evaluation, joint=0.97, spread=1.0))
     content = json.loads(leaderboard_json(board))
     stated = content["answer"]
     for name, gain in (
@@ -349,8 +380,10 @@ def test_the_json_file_has_the_numbers_of_the_gains():
         ("over_independent", board.answer.versus_separate),
         ("over_pooled", board.answer.versus_pooled),
     ):
-        for key in ("value", "low", "high", "pvalue", "df", "first", "second"):
+        for key in ("value", "low", "high", "df", "first", "second"):
             assert stated[name][key] == pytest.approx(getattr(gain, key), rel=1e-4)
+        one_sided = student.sf(gain.value / gain_error(gain), gain.df)
+        assert stated[name]["pvalue"] == pytest.approx(one_sided, rel=1e-4)
         assert (stated[name]["better"], stated[name]["of"]) == gain.better
     assert stated["over_pooled"]["value"] != pytest.approx(stated["gain"]["value"])
     assert (content["splits"], content["folds"], content["repeats"]) == (10, 5, 2)
@@ -409,12 +442,11 @@ def test_the_curve_has_losses_of_both_sides_and_the_median_rows_per_task():
         X=np.zeros((54, 1)), y=np.zeros(54), task_type="regression", task_id=ids
     )
     gain = Gain(0.2, 0.01, 30, 40, 0.8, 1.0, np.full(3, 0.2))
-    curve = curve_of(
-        {0.5: ComparisonVerdict(HELPS, "", "", versus_separate=gain)},
-        data,
-        lambda _: np.arange(54),
-    )
-    (row,) = curve.to_dict("records")
+    verdict = ComparisonVerdict(HELPS, "", "", versus_separate=gain)
+    rows = {0.5: np.arange(54), 0.1: np.arange(0, 54, 2)}
+    curve = curve_of({0.5: verdict, 0.1: verdict}, data, rows.get)
+    assert curve["rows per task"].tolist() == [5, 10]
+    row = curve.iloc[-1]
     # One alternative: both bounds at one-sided 5%.
     width = student.ppf(0.95, 30) * 0.01
     assert row["rows per task"] == 10
@@ -449,7 +481,7 @@ def schedule_of(metric, selection, seconds, computed=()):
     record.per_task = {metric: [0.5] * N_TASKS}
     record.selection = selection
     record.seconds = seconds
-    schedule._add(record)
+    runner.on_finished(record)
     return schedule
 
 
@@ -470,6 +502,14 @@ def test_seconds_of_a_method_include_its_search_and_inner_scores_are_losses(
     assert entry.inner == {0: sign * 0.4}
     assert entry.grid_losses == {0: [sign * 0.3, None, sign * 0.4]}
     assert entry.chosen == {0: {"alpha": 2.0}}
+
+
+def test_scores_of_the_inner_folds_are_those_of_the_selected_parameters():
+    scores = [[0.3, 0.5], [0.1, 0.2], None]
+    means = [0.4, 0.15, None]
+    selection = {"score": 0.15, "means": means, "scores": scores, "chosen": {}}
+    entry = scheduled("rmse", selection, {"total": 1.0, "fit": 1.0})
+    assert entry.fold_losses == {0: [0.1, 0.2]}
 
 
 @pytest.mark.parametrize(("computed", "expected"), [(["k"], 43.0), ([], 0.0)])
@@ -613,6 +653,9 @@ def test_tasks_without_training_rows_or_with_a_single_class_there_do_not_count()
         ]
         assert is_single_class.tolist() == [len(v) == 1 for v in values]
         assert is_single_class[1] == (1 in test)
+        losses = evaluation.losses(split, np.zeros(len(test)))
+        is_counted = ~is_single_class[label_data.task_id[test]]
+        np.testing.assert_array_equal(~np.isnan(losses), is_counted)
 
 
 def test_sizes_count_the_targets_of_each_task():

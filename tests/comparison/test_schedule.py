@@ -1,5 +1,6 @@
 """Comparisons with a budget, groups, times and weights; reports of failures."""
 
+import contextlib
 import re
 import time
 from types import SimpleNamespace
@@ -11,7 +12,8 @@ import pytest
 import mtlrun
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, core
-from mtlrun.comparison.evaluation import ComparedMethod
+from mtlrun.comparison.evaluation import NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import markdown
 from mtlrun.comparison.remaining_time import remaining_seconds
 from mtlrun.comparison.schedule import CompareSchedule
@@ -25,6 +27,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.data.table import table_of_frame
+from mtlrun.engine.job import DatasetRef, Job, Method, Scoring, Search, Split
 from mtlrun.engine.pool import Pool
 from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError
@@ -86,24 +89,90 @@ METHODS = [
     )
 ]
 USUAL = {"Joint": 5.0, "Other": 1.0, "Lasso": 2.0}
+#: A deadline that is never reached.
+FAR = time.monotonic() + 1e6
 
 
-def planned(n_repeats=1, **more):
-    """Return the schedule of methods that have no jobs to compute."""
-    n_splits = 3 * n_repeats
-    evaluation = SimpleNamespace(n_folds=3, n_repeats=n_repeats, rows=range(n_splits))
-    search = SimpleNamespace(folds=5, on="folds")
+class Recorder:
+    """A runner that notes the jobs which it is to compute, in order, and returns."""
+
+    def __init__(self, means=1.0):
+        self.pool = Pool(1)
+        self.means = means
+        self.choices = {}
+        self.computed = set()
+        self.searched = []
+        self.waves = []
+        self.store = SimpleNamespace(load=lambda key: None)
+
+    def working(self):
+        return contextlib.nullcontext()
+
+    def search(self, jobs, pool):
+        self.searched += jobs
+        for job in jobs:
+            mean = self.means
+            if isinstance(mean, dict):
+                mean = mean[job.method.estimator]
+            means = mean if isinstance(mean, list) else [mean]
+            self.choices[job.key] = {"means": means}
+
+    def compute_fits(self, jobs, pool):
+        if jobs:
+            self.waves.append([(job.method.estimator, job.split.trial) for job in jobs])
+
+
+def job_of(label, split, on="folds", n_candidates=1):
+    """Return a job whose search tries some candidates on five folds."""
+    method = Method(label)
+    grid = {"alpha": list(range(n_candidates))}
+    search = Search(grid, 5, "nmse", 0, method, on)
+    return Job(
+        DatasetRef("toy", {}, "0"),
+        Split("kfold", split, 0, folds=3),
+        method,
+        Scoring(("nmse",)),
+        search=search,
+    )
+
+
+def evaluation_of(y, n_repeats=1):
+    rows = np.array_split(np.arange(len(y)), 3) * n_repeats
+    return Evaluation(
+        y=y,
+        row_index=RowIndex(y.shape[1]),
+        rows=rows,
+        new=[np.zeros(len(part), dtype=bool) for part in rows],
+        n_folds=3,
+        n_repeats=n_repeats,
+        measure=NMSE,
+        smallest=0.01,
+        metric="nmse",
+    )
+
+
+def planned(n_repeats=1, y=None, runner=None, methods=METHODS, search=None, **more):
+    """Return the schedule of methods whose jobs are noted, but not computed."""
+    y = np.zeros((9, 2)) if y is None else y
     jobs = {
-        (c.label, s): SimpleNamespace(key=f"{c.label} {s}", search=search)
-        for c in METHODS
-        for s in range(n_splits)
+        (c.label, split): job_of(c.label, split, **(search or {}))
+        for c in methods
+        for split in range(3 * n_repeats)
     }
-    runner = SimpleNamespace(finished=None)
-    return CompareSchedule(METHODS, jobs, runner, evaluation, usual=USUAL, **more)
+    runner = runner or Recorder()
+    evaluation = evaluation_of(y, n_repeats)
+    more = {"usual": USUAL, **more}
+    return CompareSchedule(methods, jobs, runner, evaluation, **more)
+
+
+def order_of(schedule):
+    """Return the methods and splits that are computed together, in their order."""
+    schedule.run()
+    return schedule.runner.waves
 
 
 def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
-    waves = list(planned(n_repeats=2)._waves())
+    waves = order_of(planned(n_repeats=2))
     first = ["Mean", "Alone", "One", "Tuned", "Joint"]
     assert [c.label for c in core(METHODS)] == first
     assert waves[:5] == [[(label, s) for s in range(3)] for label in first]
@@ -114,7 +183,7 @@ def test_methods_that_every_verdict_needs_are_fitted_first_on_all_splits():
 
 
 def test_with_a_deadline_baselines_and_the_fastest_multi_task_method_begin_each_split():
-    waves = list(planned(deadline=1.0)._waves())
+    waves = order_of(planned(deadline=FAR))
     assert waves[0] == [("Mean", 0), ("Mean", 1), ("Mean", 2)]
     labels = ["Alone", "One", "Tuned", "Other"]
     assert waves[1:13] == [[(label, s)] for s in range(3) for label in labels]
@@ -124,18 +193,21 @@ def test_with_a_deadline_baselines_and_the_fastest_multi_task_method_begin_each_
 
 
 def test_with_a_deadline_all_repeats_of_all_methods_are_computed_once():
-    waves = list(planned(n_repeats=2, deadline=1.0)._waves())
+    waves = order_of(planned(n_repeats=2, deadline=FAR))
     keys = [key for wave in waves for key in wave]
     assert len(keys) == len(set(keys)) == len(METHODS) * 6
 
 
 def test_smooth_models_follow_their_baselines_whatever_these_cost():
-    labels = ["SmoothIndependent", "SmoothMTL"]
-    schedule = planned(deadline=1.0)
-    schedule.entries = dict.fromkeys([*labels, "Lasso"])
-    schedule.usual = {"SmoothIndependent": 9.0, "SmoothMTL": 3.0, "Lasso": 5.0}
-    order = sorted([*labels, "Lasso"], key=schedule._place_by_cost)
-    assert order == ["Lasso", *labels]
+    smooth = [
+        Candidate("SmoothIndependent", INDEPENDENT, "x"),
+        Candidate("SmoothMTL", MULTITASK, "x"),
+    ]
+    usual = {**USUAL, "SmoothIndependent": 9.0, "SmoothMTL": 3.0, "Lasso": 5.0}
+    methods = [*METHODS, *smooth]
+    waves = order_of(planned(methods=methods, deadline=FAR, usual=usual))
+    labels = list(dict.fromkeys(label for wave in waves for label, _ in wave))
+    assert labels[-4:] == ["Joint", "Lasso", "SmoothIndependent", "SmoothMTL"]
 
 
 @pytest.mark.parametrize(("seconds_left", "is_raced"), [(100.0, True), (10.0, False)])
@@ -143,15 +215,16 @@ def test_a_race_that_would_take_most_of_the_time_is_left_out(
     monkeypatch, seconds_left, is_raced
 ):
     monkeypatch.setattr(time, "monotonic", lambda: 0.0)
-    schedule = planned(deadline=seconds_left, raced=["Other", "Lasso"])
+    raced = ["Other", "Lasso"]
+    schedule = planned(deadline=seconds_left, raced=raced, search={"on": "halving"})
     assert schedule.raced == ["Lasso"]
     # All searches take 100 seconds, the first of five folds a fifth of them.
     monkeypatch.setattr(schedule, "remaining", lambda min_share: 100.0)
-    schedule.runner.search = lambda jobs, pool: None
-    monkeypatch.setattr(schedule, "_first_folds", lambda job: job)
-    pool = SimpleNamespace(is_past_deadline=True)
-    schedule._race([("Lasso", 0)], pool)
-    assert bool(schedule.raced) == is_raced
+    schedule.run()
+    assert bool(schedule.runner.searched) == is_raced
+    # Searches that are not raced are as they were planned.
+    kinds = {schedule.jobs["Lasso", split].search.on for split in range(3)}
+    assert kinds == {"folds" if is_raced else "halving"}
 
 
 @pytest.mark.parametrize(
@@ -164,15 +237,32 @@ def test_the_remaining_time_ends_at_the_deadline(monkeypatch, seconds, expected)
     assert schedule.progress().remaining_seconds == expected
 
 
-def test_a_race_that_is_left_out_keeps_the_planned_searches():
-    schedule = planned(deadline=1.0)
-    halved = SimpleNamespace(key="halved", search=None)
-    schedule.halved = {("Lasso", 0): halved, ("Lasso", 1): halved}
-    schedule.raced_splits = {1}
-    schedule._leave_out_race()
-    assert schedule.jobs["Lasso", 0] is halved
-    assert schedule.jobs["Lasso", 1] is not halved
-    assert schedule.keys_by_job["halved"] == [("Lasso", 0)]
+@pytest.mark.parametrize(("n_missing", "is_stopped"), [(0, True), (1, False)])
+def test_the_first_folds_count_the_training_rows_that_have_a_target(
+    n_missing, is_stopped
+):
+    # The training rows of split 0 have 500 targets, a fifth of them in the first of
+    # five inner folds: 100, the fewest that stop a method 2% behind. Its 125 test rows
+    # have 100 targets.
+    y = np.zeros((375, 2))
+    y[:125, 0] = np.nan
+    y[:25, 1] = np.nan
+    y[125 : 125 + n_missing, 1] = np.nan
+    means = {c.label: 1.0 for c in METHODS} | {"Other": 1.02}
+    schedule = planned(y=y, runner=Recorder(means), raced=["Other"])
+    schedule.run()
+    assert (0 in schedule.entries["Other"].stopped) == is_stopped
+
+
+def test_halving_keeps_half_of_all_candidates_after_the_race():
+    means = [1.0, 1.02, 1.01, 9.0, 9.0, 9.0]
+    schedule = planned(
+        runner=Recorder(means),
+        raced=["Lasso"],
+        search={"on": "halving", "n_candidates": 6},
+    )
+    schedule.run()
+    assert schedule.jobs["Lasso", 0].search.survivors == [0, 1, 2]
 
 
 class Clock:

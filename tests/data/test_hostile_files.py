@@ -299,10 +299,8 @@ def test_texts_and_structures_in_matlab_files_are_rejected(
         read_mat(io.BytesIO(stream.getvalue()), "f.mat", ("X",))
 
 
-def test_a_compressed_matlab_variable_cannot_be_a_bomb(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sizes, "EXPANDED_BYTES", 1 << 20)
+@pytest.mark.usefixtures("small_limits")
+def test_a_compressed_matlab_variable_cannot_be_a_bomb() -> None:
     stream = io.BytesIO()
     scipy.io.savemat(
         stream, {"X": np.zeros((1000, 1000)), "Y": np.zeros(3)}, do_compression=True

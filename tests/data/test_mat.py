@@ -301,8 +301,8 @@ def test_letters_are_upright(own_set):
 @pytest.fixture
 def small_sarcos(monkeypatch):
     """Reduce SARCOS files to 6 training and 3 test rows."""
-    monkeypatch.setattr(labelled, "TRAIN_ROWS", 6)
-    monkeypatch.setattr(labelled, "TEST_ROWS", 3)
+    for name, n_rows in (("TRAIN_ROWS", 6), ("TEST_ROWS", 3)):
+        monkeypatch.setattr(labelled, name, n_rows)
     values = np.round(np.random.default_rng(0).standard_normal((9, 28)), 6)
     tests = values[6:].copy()
     tests[0] = values[2]

@@ -535,3 +535,39 @@ def test_a_star_selects_all_columns():
     frame = marks().assign(pupil=np.arange(24), number=np.arange(24) * 3)
     assert dataset_of(frame).features == ["a", "b"]
     assert dataset_of(frame, keep=("*",)).features == ["a", "b", "pupil", "number"]
+
+
+@pytest.mark.parametrize(("n_single", "is_asked"), [(2, False), (3, True)])
+def test_tasks_of_one_row_are_counted_and_a_majority_of_them_is_asked_about(
+    n_single, is_asked
+):
+    # One school has 20 rows, another one no row with a mark.
+    sizes = [20, 1, *[1] * n_single]
+    frame = pd.DataFrame({"a": np.arange(float(sum(sizes)))})
+    frame["school"] = np.repeat([f"s{t}" for t in range(len(sizes))], sizes)
+    frame["mark"] = np.where(frame.school == "s1", np.nan, frame.a**2)
+    notes = make_dataset(table_of_frame(frame), Roles(("mark",), "school")).notes
+    few = f"{n_single} of {len(sizes)} tasks with fewer than 4 rows are kept"
+    assert f"{few} ({n_single} of them have one row)" in notes
+    assert ("swapped?" in notes) == is_asked
+
+
+def test_a_target_that_is_constant_in_training_is_left_out_whatever_the_test_rows_hold():
+    frame = marks().assign(c=1.0).drop(columns=["school", "grade", "w", "day"])
+    test = frame.head(6).assign(c=np.arange(6.0))
+    roles = Roles(("mark", "b", "c"))
+    dataset = make_dataset(
+        table_of_frame(frame), roles, table_of_frame(test, "test rows")
+    )
+    assert dataset.tasks == ["mark", "b"]
+    assert "1 target left out" in dataset.notes
+
+
+@pytest.mark.parametrize(("n_filled", "is_kept"), [(100, True), (60, False)])
+def test_remarks_that_fill_few_cells_need_more_repeated_words(n_filled, is_kept):
+    remarks = np.resize([f"word {k}" for k in range(35)], 100).astype(object)
+    remarks[n_filled:] = None
+    frame = marks(100, 4).assign(remark=remarks)
+    roles = Roles(("mark",), "school", drop=("grade", "w", "day"))
+    dataset = make_dataset(table_of_frame(frame), roles)
+    assert ("remark" in dataset.features) == is_kept

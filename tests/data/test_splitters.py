@@ -19,8 +19,10 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import (
     TaskShuffleSplit,
     TaskStratifiedKFold,
+    paper_partition,
     random_split,
     split_rows,
+    task_partition,
 )
 
 problems = st.tuples(
@@ -48,6 +50,32 @@ def test_random_split_matches_its_documentation() -> None:
         random_split(10, 0.05, 0)
     with pytest.raises(ValueError, match="leaves a part empty"):
         random_split(10, 1.0, 0)
+
+
+def test_a_share_of_rows_that_is_a_whole_number_is_not_rounded_down() -> None:
+    # 0.29 * 100 is 28.999999999999996.
+    ids = np.repeat([0, 1], 100)
+    data = Dataset(
+        X=np.zeros((200, 1)), y=np.zeros(200), task_type="regression", task_id=ids
+    )
+    parts = task_partition(data, 0.29, seed=0)
+    sizes = [np.bincount(ids[part]).tolist() for part in parts]
+    assert sizes == [[29, 29], [35, 35], [36, 36]]
+
+
+def test_every_class_has_as_many_training_rows_as_the_smallest_one() -> None:
+    labels = np.repeat([0, 1], [20, 40])
+    data = Dataset(
+        X=np.zeros((60, 1)),
+        y=np.zeros(60),
+        task_type="binary",
+        task_id=np.zeros(60, dtype=int),
+        source={"label": labels, "row": np.arange(60)},
+    )
+    train, validation, test = paper_partition(data, 0.5, seed=0)
+    assert np.bincount(labels[train]).tolist() == [10, 10]
+    assert np.bincount(labels[validation]).tolist() == [5, 15]
+    assert np.bincount(labels[test]).tolist() == [5, 15]
 
 
 @pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")

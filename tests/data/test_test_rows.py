@@ -157,3 +157,14 @@ def test_the_size_of_a_task_is_counted_in_training_rows():
     new = visits(30).replace({"clinic": {"c0": "c9"}})
     data = dataset_of(new, train=train, unseen="mean", **roles)
     assert data.tasks == ["c1", "c2", "c9"]
+
+
+def test_gaps_of_test_rows_and_groups_on_both_sides_are_counted():
+    train = visits().assign(doctor=np.resize(["d1", "d2", "d3"], 60))
+    test = visits(12).assign(doctor=np.resize(["d3", "d4", "d5"], 12))
+    test.loc[:1, "a"] = np.nan
+    roles = {"targets": ("score",), "task": "clinic", "group": "doctor"}
+    drop = ["outcome", "grade", "level"]
+    notes = dataset_of(test, train=train, drop=drop, **roles).notes
+    assert "1 group has rows in the table and in the test rows" in notes
+    assert "'a' (2)" in notes

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import mtlrun
+from mtlrun.data.clock import Clock
 from mtlrun.data.names import Names
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.schema import Schema, new_rows
@@ -307,6 +308,74 @@ def test_a_change_of_clocks_is_no_hour():
     dataset = trained_on(texts)
     elapsed = dataset.source["elapsed"]
     np.testing.assert_allclose(np.ptp(elapsed[:2]), 1 / 24, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("form", "cell"),
+    [
+        ("%Y-%m-%dT%H:%M:%S", "1999-01-31T10:15:00.000250"),
+        ("%m/%d/%Y %H:%M:%S", "01/31/1999 10:15:00.000250"),
+        (None, pd.Timestamp("1999-01-31T10:15:00.000250")),
+    ],
+)
+def test_microseconds_count(form, cell):
+    times = days()
+    dataset = trained_on(times if form is None else times.strftime(form))
+    without = cell.floor("s") if form is None else cell.removesuffix(".000250")
+    elapsed = reads(dataset, cell) - reads(dataset, without)
+    assert elapsed == pytest.approx(250e-6 / 86400, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("hour", "expected"), [("12:30 AM", 0.5), ("12:30 PM", 12.5), ("1:30 PM", 13.5)]
+)
+def test_noon_and_midnight_have_their_hours(hour, expected):
+    dataset = trained_on(days().strftime("%m/%d/%Y %I:%M %p"))
+    midnight = reads(dataset, "1999-01-31")
+    elapsed = reads(dataset, f"01/31/1999 {hour}") - midnight
+    assert elapsed == pytest.approx(expected / 24)
+
+
+def test_quarters_begin_with_their_first_month():
+    quarters = pd.PeriodIndex(days(), freq="Q").strftime("%Y-Q%q")
+    dataset = trained_on(quarters)
+    for quarter, month in ((1, "01"), (2, "04"), (4, "10")):
+        expected = reads(dataset, f"1999-{month}-01")
+        assert reads(dataset, f"1999-Q{quarter}") == expected
+
+
+def test_a_new_task_begins_with_its_first_row_whatever_the_order_of_rows():
+    dataset = trained_on(days())
+    new = pd.DataFrame({"patient": "new", "x": 0.0, "visit": days()[:9]})
+    elapsed = read_back(dataset, new)[:, -1]
+    assert elapsed.min() == 0
+    np.testing.assert_array_equal(read_back(dataset, new[::-1])[::-1, -1], elapsed)
+
+
+@pytest.mark.parametrize("is_feature", [True, False])
+def test_rows_are_marked_by_their_time_only_where_it_is_a_feature(is_feature):
+    clock = Clock("t", "t since first row", None, span=(0.0, 10.0), longest=5.0)
+    times = np.array([-1.0, 11.0, 3.0, 3.0, 3.0])
+    elapsed = np.array([0.0, 0.0, 5.0, 5.1, -0.1])
+    marked = clock.is_beyond(times, elapsed, ["t"] if is_feature else [])
+    assert marked.tolist() == [is_feature, is_feature, False, True, True]
+
+
+def test_the_longest_time_of_a_task_begins_with_its_own_first_row():
+    dataset = trained_on(days())
+    assert dataset.clock.longest == dataset.X[:, -1].max()
+    spans = [np.ptp(days()[k : k + 9].to_julian_date()) for k in range(0, 36, 9)]
+    assert dataset.clock.longest == pytest.approx(max(spans))
+
+
+def test_rows_before_the_first_training_row_of_their_task_are_marked():
+    dataset = trained_on(days())
+    first = days()[0]
+    new = pd.DataFrame({"patient": "p0", "x": 0.0, "visit": [first, first]})
+    new.loc[1, "visit"] -= pd.Timedelta(1, "h")
+    schema = schema_of(dataset)
+    rows = new_rows(read_table(new, like=schema), schema)
+    assert rows.is_beyond.tolist() == [False, True]
 
 
 def test_ids_that_are_times_with_a_zone_are_named_in_utc():

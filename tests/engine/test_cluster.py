@@ -361,8 +361,13 @@ def test_items_that_kill_their_workers_fail_and_others_finish(cluster):
     } == {i: i for i in range(10)}
 
 
-def test_an_unreachable_scheduler_is_an_error(monkeypatch, lacking):
+@pytest.fixture
+def short_timeout(monkeypatch):
+    """Give up on a scheduler soon."""
     monkeypatch.setattr("mtlrun.engine.cluster.SCHEDULER_TIMEOUT_S", 0.2)
+
+
+def test_an_unreachable_scheduler_is_an_error(short_timeout, lacking):
     with pytest.raises(ConfigError) as refused:
         next(
             Pool(backend="dask", scheduler="tcp://127.0.0.1:9").run(
@@ -372,8 +377,7 @@ def test_an_unreachable_scheduler_is_an_error(monkeypatch, lacking):
     assert not lacking(refused.value, "--scheduler tcp://127.0.0.1:9", "dask scheduler")
 
 
-def test_a_cluster_without_workers_or_with_threads_is_rejected(monkeypatch):
-    monkeypatch.setattr("mtlrun.engine.cluster.SCHEDULER_TIMEOUT_S", 0.2)
+def test_a_cluster_without_workers_or_with_threads_is_rejected(short_timeout):
     options = {"processes": False, "dashboard_address": None}
     with (
         distributed.LocalCluster(n_workers=0, **options) as empty,

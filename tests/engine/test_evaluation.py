@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from mtlrun.comparison.gain import RowIndex, task_scales
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
-from mtlrun.data.splits import fold_rows, split_rows
+from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import Diverged, TrainTestData
 from mtlrun.engine.fit import collect_warnings
@@ -86,6 +86,38 @@ def test_nmse_may_be_relative_to_the_variance_of_all_rows_of_a_task(ragged):
         "nmse_all"
     ]
     np.testing.assert_allclose(score.per_task, expected)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_weight_of_two_in_scores_is_a_row_that_occurs_twice(ragged):
+    rng = np.random.default_rng(0)
+    weights = rng.integers(0, 3, size=40)
+    y = rng.normal(size=40 if ragged else (40, 2))
+    codes = np.repeat([0, 1], [14, 26]) if ragged else None
+    X = np.zeros((40, 1))
+
+    def score(rows, is_test, weight=None):
+        dataset = Dataset(
+            X=X[rows],
+            y=y[rows],
+            task_type="regression",
+            task_id=codes[rows] if ragged else None,
+            id="two",
+            source={} if weight is None else {WEIGHT: weight},
+        )
+        parts = np.flatnonzero(~is_test), np.flatnonzero(is_test)
+        part = TrainTestData.of(dataset, *parts)
+        zeros = np.zeros(part.test.y.shape)
+        names = ["nmse_all", "nmse_shrunken", "mse"]
+        return part.score(None, zeros, names, "sample")
+
+    is_test = rng.random(40) < 0.5
+    weighted = score(np.arange(40), is_test, weights.astype(float))
+    again = np.repeat(np.arange(40), weights)
+    repeated = score(again, is_test[again])
+    for name, scores in repeated.items():
+        np.testing.assert_allclose(weighted[name].per_task, scores.per_task)
+        assert weighted[name].mean == pytest.approx(scores.mean)
 
 
 def test_shrunken_metrics_divide_by_the_scales_of_the_gain():

@@ -2,7 +2,6 @@
 
 import gc
 import warnings
-from collections import OrderedDict
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -508,6 +507,16 @@ def test_coefficients_are_compared_with_the_known_truth_of_a_regression(spies):
         assert "truth_error" not in facts_of(spies, data=other).record.solver
 
 
+def test_parts_that_a_stopped_solver_leaves_over_do_not_count(spies):
+    outlier = np.zeros((3, 5))
+    outlier[0, 0] = 1.0
+    outlier[1, 0] = 1e-9
+    low_rank = np.diag([1.0, 1e-9, 0.0, 0.0, 0.0])[:3]
+    facts = {"low_rank_": low_rank, "outlier_": outlier}
+    solver = facts_of(spies, facts=facts).record.solver
+    assert (solver["rank"], solver["n_outliers"]) == (1, 1)
+
+
 @pytest.mark.parametrize("estimator", ["RobustMTL", "DivideAndConquerRMTL"])
 def test_records_of_robust_models_have_the_rank_of_l_and_the_outlier_tasks(estimator):
     data = simulate_rmtl(n=120, d=12, m=8, rank=2, kind="value")
@@ -709,6 +718,20 @@ def test_a_score_that_is_undefined_everywhere_is_none(spies):
     assert selection["errors"] == [None, None]
 
 
+def test_a_search_with_halving_has_the_undefined_tasks_of_its_worst_fold(spies):
+    data = make_data()
+    train, *_ = split_of(data, "random")
+    folds = cell_of(SPLITS["random"], on="folds").folds
+    tested = [train[train_test_data(fold, data)[0].test_rows] for fold in folds]
+    # The two positive rows of task 0 are in different folds: only the third fold tests
+    # none of them.
+    data.y[:, 0] = -1.0
+    data.y[[tested[0][0], tested[1][0]], 0] = 1.0
+    (selection,) = searched(cell_of(SPLITS["random"], on="halving"), data)
+    # The other candidate is dropped after a fold.
+    assert max(selection["undefined"]) == 1
+
+
 def test_only_several_candidates_of_the_same_model_are_warm_started(spies):
     def warm(name, grid, data=None):
         (fold, *_) = cell_of(SPLITS["random"], name, on="folds", grid=grid).folds
@@ -776,48 +799,39 @@ def test_candidates_that_do_not_converge_are_marked(spies):
 # ------------------------------------------- data shared by the methods of a table
 
 
-@pytest.fixture
-def no_parts(monkeypatch):
-    monkeypatch.setattr(fit, "_prepared", OrderedDict())
-    return fit._prepared
-
-
 def parts_of(data, *names, **job):
-    return [fit._prepare(cell_of(SPLITS[name], **job), data) for name in names]
+    """Fit a job on each of these splits, and return the prepared rows."""
+    return [fit_job(cell_of(SPLITS[name], **job), data).part for name in names]
 
 
-def test_methods_share_prepared_rows_only_for_the_same_rows(no_parts):
+def test_methods_share_prepared_rows_only_for_the_same_rows(spies):
     data = make_data()
     first, again, other = parts_of(data, "random", "random", "validation")
-    assert again[0] is first[0]
-    assert other[0] is not first[0]
-    scaled = fit._prepare(
-        cell_of(SPLITS["random"], features=Features("standardize")), data
-    )
-    assert scaled[0] is not first[0]
-    assert scaled[1] is not None
-    assert fit._prepare(cell_of(SPLITS["random"]), make_data())[0] is not first[0]
-    assert len(no_parts) == 4
+    assert again is first
+    assert other is not first
+    scaled = fit_job(cell_of(SPLITS["random"], features=Features("standardize")), data)
+    assert scaled.part is not first
+    assert scaled.step is not None
+    (of_other_data,) = parts_of(make_data(), "random")
+    assert of_other_data is not first
 
 
 def test_prepared_rows_are_limited_in_bytes_and_the_last_used_are_kept(
-    no_parts, monkeypatch
+    spies, monkeypatch
 ):
     data = make_data()
-    sizes = [
-        fit._estimate_bytes(part)
-        for part, _ in parts_of(data, "random", "validation", "kfold")
-    ]
-    assert sizes == [
-        4 * 8 * rows * (5 + 3) for rows in (60, 42, 60)
-    ]  # X and y, and three times as much
-    no_parts.clear()
-    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", sizes[0] + sizes[2])
-    parts_of(data, "random", "validation", "random", "kfold")
-    assert [split for _, split, *_ in no_parts] == [SPLITS["random"], SPLITS["kfold"]]
+    # X and y of 60 rows, and three times as much. Two of the three splits fit.
+    n_bytes = 4 * 8 * 60 * (5 + 3)
+    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 2 * n_bytes)
+    first, second, *_ = parts_of(data, "random", "validation", "random", "kfold")
+    again, anew = parts_of(data, "random", "validation")
+    assert again is first
+    assert anew is not second
+    # Larger than the limit: kept alone.
     monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 1)
-    parts_of(data, "published")  # Larger than the limit: kept alone
-    assert [split for _, split, *_ in no_parts] == [SPLITS["published"]]
+    alone, same, lost = parts_of(data, "published", "published", "random")
+    assert same is alone
+    assert lost is not first
 
 
 # --- analyses
@@ -836,5 +850,7 @@ def test_features_of_an_analysis_do_not_depend_on_rows_of_weight_0(lab):
         Scoring((), "task"),
         Features("standardize"),
     )
-    value = run_analysis(job, data).metrics["spread"]
+    record = run_analysis(job, data)
+    assert record.counts == {"n_tasks": 3, "n_samples": 60, "n_features": 5}
+    value = record.metrics["spread"]
     assert value == pytest.approx(data.X[:, 0].std() / data.X[weights > 0, 0].std())

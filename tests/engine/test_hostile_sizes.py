@@ -9,7 +9,7 @@ import pytest
 from mtlrun.data.files import DataFile, Snapshot, digest
 from mtlrun.engine.store import refuse_file
 from mtlrun.errors import DataError, UserError
-from mtlrun.model.files import _read_if_it_fits
+from mtlrun.model.files import read_if_it_fits
 from mtlrun.utils.io import write_atomic
 
 
@@ -18,7 +18,7 @@ def test_a_sparse_model_larger_than_the_memory_is_not_read(tmp_path):
     file.touch()
     os.truncate(file, 1 << 41)
     with pytest.raises(DataError, match=r"model\.skops"):
-        _read_if_it_fits(file)
+        read_if_it_fits(file)
 
 
 def test_a_sparse_table_larger_than_the_memory_is_not_read(tmp_path):

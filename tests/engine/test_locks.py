@@ -110,14 +110,25 @@ def test_the_holder_of_a_lock_is_known(tmp_path, holder):
     assert lock_holder(inode) is None
 
 
+@pytest.fixture
+def set_timeouts(monkeypatch):
+    """Return a function that sets the seconds to wait for locks of others."""
+
+    def change(foreign, unseen):
+        seconds = {"FOREIGN_LOCK_TIMEOUT_S": foreign, "UNSEEN_LOCK_TIMEOUT_S": unseen}
+        for name, value in seconds.items():
+            monkeypatch.setattr(processes, name, value)
+
+    return change
+
+
 @pytest.mark.parametrize("uid", [os.getuid() + 1, None])
 def test_a_lock_of_another_user_is_waited_for_only_for_a_while(
-    tmp_path, holder, monkeypatch, uid
+    tmp_path, holder, monkeypatch, set_timeouts, uid
 ):
     foreign = None if uid is None else LockHolder(4711, uid)
     monkeypatch.setattr(processes, "lock_holder", lambda inode: foreign)
-    monkeypatch.setattr(processes, "FOREIGN_LOCK_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(processes, "UNSEEN_LOCK_TIMEOUT_S", 0.3)
+    set_timeouts(foreign=0.3, unseen=0.3)
     holder_name = "cannot be seen" if uid is None else "4711"
     with (
         pytest.raises(TimeoutError, match=holder_name),
@@ -128,10 +139,10 @@ def test_a_lock_of_another_user_is_waited_for_only_for_a_while(
 
 @linux
 def test_a_lock_of_the_same_user_is_waited_for_without_limit(
-    tmp_path, holder, monkeypatch
+    tmp_path, holder, set_timeouts
 ):
-    monkeypatch.setattr(processes, "FOREIGN_LOCK_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(processes, "UNSEEN_LOCK_TIMEOUT_S", 0.0)
+    # A holder cannot be seen in the moment in which it ends.
+    set_timeouts(foreign=0.0, unseen=60.0)
     threading.Timer(0.5, holder.terminate).start()
     with exclusive_lock(tmp_path / "a.lock") as refused:
         assert refused is None

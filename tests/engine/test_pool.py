@@ -20,9 +20,17 @@ from mtlrun.errors import ConfigError, DataError
 
 
 @pytest.fixture(autouse=True)
-def workers_that_import_nothing(monkeypatch):
-    """Keep solvers out of the workers: importing them takes seconds."""
-    monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ())
+def preload(monkeypatch):
+    """Keep solvers out of the workers: importing them takes seconds.
+
+    Return a function that sets the modules which workers import.
+    """
+
+    def modules(*names):
+        monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", names)
+
+    modules()
+    return modules
 
 
 class Diverged(Exception):
@@ -190,11 +198,11 @@ def test_dask_without_its_package_is_a_user_error(monkeypatch):
 
 
 def test_a_process_that_starts_too_slowly_ends_at_the_deadline_of_the_pool(
-    monkeypatch, tmp_path
+    monkeypatch, preload, tmp_path
 ):
     (tmp_path / "slow_module.py").write_text("import time\ntime.sleep(600)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ("slow_module",))
+    preload("slow_module")
     started = time.monotonic()
     with Pool(1, deadline=started + 1, stop_at_deadline=True).keep_workers() as pool:
         assert results(pool, [("a", ("return", 1))])["a"][0] == TIMEOUT

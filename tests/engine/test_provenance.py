@@ -8,9 +8,17 @@ from mtlrun.engine import record as provenance
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch):
+def use_checkout(monkeypatch):
+    """Return a function that sets the folder of the sources."""
+    return lambda folder: monkeypatch.setattr(
+        provenance, "checkout_dir", lambda: folder
+    )
+
+
+@pytest.fixture
+def checkout(tmp_path, use_checkout):
     """Create a separate checkout with one commit."""
-    monkeypatch.setattr(provenance, "checkout_dir", lambda: tmp_path)
+    use_checkout(tmp_path)
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
     (tmp_path / "file").write_text("one")
     for words in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "one"]):
@@ -41,7 +49,7 @@ def test_results_written_by_a_run_do_not_count_as_changed_sources(checkout):
 
 
 def test_without_a_checkout_or_git_the_commit_is_unknown(
-    checkout, tmp_path_factory, monkeypatch
+    checkout, tmp_path_factory, monkeypatch, use_checkout
 ):
     unknown = {
         "mtlrun": provenance.source_info()["mtlrun"],
@@ -53,11 +61,9 @@ def test_without_a_checkout_or_git_the_commit_is_unknown(
         assert provenance.source_info() == unknown
     (checkout / ".git" / "HEAD").write_text("damaged")
     assert provenance.source_info() == unknown
-    monkeypatch.setattr(
-        provenance, "checkout_dir", lambda: tmp_path_factory.mktemp("unpacked")
-    )
+    use_checkout(tmp_path_factory.mktemp("unpacked"))
     assert provenance.source_info() == unknown
-    monkeypatch.setattr(provenance, "checkout_dir", lambda: None)
+    use_checkout(None)
     assert provenance.source_info() == unknown
 
 

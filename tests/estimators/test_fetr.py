@@ -12,7 +12,6 @@ from mtlrun.data.splits import TaskShuffleSplit
 from mtlrun.errors import DataError
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.relationship import FETR, MTFRL
-from mtlrun.problem import memory
 
 BOTH = [FETR(), MTFRL()]
 
@@ -145,8 +144,8 @@ def test_solvers_for_shared_designs_reject_ragged_tasks(solver):
         FETR(w_solver=solver).fit(X, Y[:, 0], task_id=np.arange(60) % 3)
 
 
-def test_the_closed_form_error_names_its_memory(monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda: 10e9)
+def test_the_closed_form_error_names_its_memory(free_memory):
+    free_memory(10e9)
     X, Y = np.random.default_rng(0).normal(size=(5, 2000)), np.ones((5, 20))
     with pytest.raises(ValueError, match=r"2000 features and 20 tasks needs 12\.8 GB"):
         FETR(w_solver="closed").fit(X, Y)

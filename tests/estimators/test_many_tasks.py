@@ -15,7 +15,6 @@ from mtlrun.estimators import (
     PooledRidge,
     TemporalGroupLasso,
 )
-from mtlrun.problem import memory
 
 TIGHT = {"tol": 1e-10, "max_iter": 50_000}
 
@@ -161,7 +160,7 @@ def test_three_thousand_labels_are_fitted(n_labels):
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("shape", [(40, 6), (8, 15)])
 def test_ridge_by_conjugate_gradients_matches_the_direct_solution(
-    shape, kind, intercept, alpha, monkeypatch
+    shape, kind, intercept, alpha, cache_memory
 ):
     rng = np.random.default_rng(0)
     X = rng.normal(size=shape) * rng.uniform(0.1, 3, size=shape[1]) + 0.5
@@ -169,7 +168,7 @@ def test_ridge_by_conjugate_gradients_matches_the_direct_solution(
     direct = IndependentRidge(alpha, fit_intercept=intercept).fit(
         kind(X), Y, sample_weight=w
     )
-    monkeypatch.setattr(memory, "KEPT", 0)
+    cache_memory(0)
     model = IndependentRidge(alpha, fit_intercept=intercept).fit(
         kind(X), Y, sample_weight=w
     )
@@ -204,8 +203,8 @@ def test_ridge_handles_wide_sparse_data(estimator):
     )
 
 
-def test_nonconvergence_of_ridge_names_the_remedy(monkeypatch):
-    monkeypatch.setattr(memory, "KEPT", 0)
+def test_nonconvergence_of_ridge_names_the_remedy(monkeypatch, cache_memory):
+    cache_memory(0)
     monkeypatch.setattr("mtlrun.solvers.convex.ridge._MAX_ITER", 2)
     X = np.random.default_rng(0).normal(size=(30, 10))
     with pytest.warns(UserWarning, match="larger alpha"):

@@ -34,7 +34,6 @@ from mtlrun.estimators import (
 )
 from mtlrun.estimators.baselines import TaskFeature
 from mtlrun.estimators.network import MTNetwork
-from mtlrun.problem import memory
 from mtlrun.problem.taskdata import TaskData
 
 MODELS = [
@@ -165,9 +164,8 @@ def check_bounds(model, X, y, ids):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
-def test_fits_that_exceed_the_memory_are_rejected_before_they_start(model, monkeypatch):
-    monkeypatch.setattr(memory, "_SMALL", 0)
-    monkeypatch.setattr(memory, "free_bytes", lambda: 1000.0)
+def test_fits_that_exceed_the_memory_are_rejected_before_they_start(model, free_memory):
+    free_memory(1000.0, always=True)
     X, y, ids = make("ragged")
     model = clone(model)
     with pytest.raises(
@@ -186,9 +184,9 @@ def wide_sparse(n=100_000):
     ), rng.normal(size=(n, 2))
 
 
-def test_feature_covariances_are_computed_only_on_demand(monkeypatch):
+def test_feature_covariances_are_computed_only_on_demand(free_memory):
     """With 1e5 features the covariance needs 80 GB; coefficients do without it."""
-    monkeypatch.setattr(memory, "free_bytes", lambda: 16e9)
+    free_memory(16e9)
     X, Y = wide_sparse()
     model = MTFL(100.0, max_iter=50).fit(X, Y)
     assert model.gap_ <= 1e-4
@@ -224,17 +222,17 @@ def test_sparse_data_with_long_indices_are_accepted(model):
     assert np.isfinite(model.coef_).all()
 
 
-def test_penalties_avoid_a_large_wide_basis(monkeypatch):
+def test_penalties_avoid_a_large_wide_basis(cache_memory):
     """The eigenbasis of the rows is small here, and that of the features is large."""
     X, Y, _ = make("sparse")
     data = data_of(X, Y, None)
     assert DirtyMTL()._solver_for(data) == "admm"
-    monkeypatch.setattr(memory, "KEPT", 1_000_000)
+    cache_memory(1_000_000)
     assert DirtyMTL()._solver_for(data) == "fista"
     assert TraceNormMTL()._solver_for(data) == "admm"
 
 
-def test_features_of_very_many_tasks_are_sparse_or_rejected(monkeypatch):
+def test_features_of_very_many_tasks_are_sparse_or_rejected(free_memory):
     rng = np.random.default_rng(0)
     n_tasks = 20_000
     X, ids = rng.normal(size=(2 * n_tasks, 3)), np.repeat(np.arange(n_tasks), 2)
@@ -242,16 +240,16 @@ def test_features_of_very_many_tasks_are_sparse_or_rejected(monkeypatch):
     model = TaskFeature(Ridge(1e-3, solver="lsqr", tol=1e-8)).fit(X, y, task_id=ids)
     assert sp.issparse(model._with_task(X, ids))
     assert np.corrcoef(model.predict(X, task_id=ids), y)[0, 1] > 0.99
-    monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
+    free_memory(8e9)
     with pytest.raises(MemoryLimitError, match="20000 tasks") as caught:
         TaskFeature(HistGradientBoostingRegressor()).fit(X, y, task_id=ids)
     assert "encoding='number'" in caught.value.remedy
 
 
-def test_dense_and_sparse_task_features_give_the_same_model(monkeypatch):
+def test_dense_and_sparse_task_features_give_the_same_model(cache_memory):
     X, y, ids = make("ragged")
     dense = TaskFeature(Ridge()).fit(X, y, task_id=ids)
-    monkeypatch.setattr(memory, "KEPT", 0)
+    cache_memory(0)
     sparse = TaskFeature(Ridge()).fit(X, y, task_id=ids)
     assert sp.issparse(sparse._with_task(X, ids))
     np.testing.assert_allclose(
@@ -261,9 +259,9 @@ def test_dense_and_sparse_task_features_give_the_same_model(monkeypatch):
 
 @pytest.mark.parametrize("variant", ["mtn", "stn", "mtn-fetr"])
 def test_networks_that_exceed_the_memory_are_rejected_before_they_are_created(
-    variant, monkeypatch
+    variant, monkeypatch, free_memory
 ):
-    monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
+    free_memory(8e9)
     monkeypatch.setattr(
         "mtlrun.estimators.network.load_torch",
         lambda: pytest.fail("the network is made"),

@@ -42,9 +42,25 @@ def table(n_tasks=8, p=3, seed=0, sizes=(3, 5, 8, 9, 12, 4, 30, 17)):
     return X[order], y[order], task[order], weight[order]
 
 
+def posterior_of(model):
+    """Return what the solver made of the training rows; results belong to it alone."""
+    return model._posterior
+
+
+def training_of(model):
+    """Return the training rows as the solver read them."""
+    return model._training
+
+
+def solver_rows(model, X):
+    """Return rows as the solver reads them."""
+    return model._rows(X)
+
+
 def dense_covariance(model, X, task, levels=None):
     """Return the covariance of the functions in units of s2, by definition."""
-    z = (X - model._standardizer.mean) / model._standardizer.std
+    rows = solver_rows(model, X)
+    z = rows.z
     clipped = np.clip(z, -3, 3)
     p = z.shape[1]
     squared = np.square(clipped[:, None] - clipped[None]).sum(axis=2)
@@ -56,8 +72,7 @@ def dense_covariance(model, X, task, levels=None):
         "task additive": single.mean(axis=2),
     }
     V = np.zeros((len(X), len(X)))
-    rows = model._rows(X)
-    for part in model._design.common:
+    for part in posterior_of(model).data.design.common:
         F = part.features(rows)
         V += model.variances_[part.name] / model.noise_variance_ * F @ F.T
     for name, kernel in task_kernels.items():
@@ -76,8 +91,19 @@ def dense_projection(V, weight):
 def with_known_variances(model):
     """Return a copy of a model that treats its variances as known."""
     certain = copy(model)
-    certain._posterior = replace(model._posterior, uncertainty=None)
+    certain._posterior = replace(posterior_of(model), uncertainty=None)
     return certain
+
+
+@pytest.fixture
+def set_sizes(monkeypatch):
+    """Return a function that sets the sizes of blocks."""
+
+    def change(**sizes):
+        for name, size in sizes.items():
+            monkeypatch.setattr(smooth_blocks, name, size)
+
+    return change
 
 
 @pytest.fixture(scope="module")
@@ -130,12 +156,12 @@ def test_predictions_and_standard_deviations_match_dense_algebra(fitted):
 
 def test_derivatives_of_variances_match_finite_differences(fitted):
     model, X, _, _, _ = fitted
-    posterior = model._posterior
+    posterior = posterior_of(model)
     theta = posterior.own_theta
 
     def variance(own_theta):
         """Return the prediction error of task 2 for known common functions."""
-        rows = model._rows(X[:4] + 0.3)
+        rows = solver_rows(model, X[:4] + 0.3)
         task_rows = posterior.task_rows(2)
         kernels = posterior.data.design.own_kernels(task_rows.rows, task_rows.rows)
         between = posterior.data.design.own_kernels(rows, task_rows.rows)
@@ -145,7 +171,7 @@ def test_derivatives_of_variances_match_finite_differences(fitted):
         return prior - np.einsum("ij,jk,ik->i", k, np.linalg.inv(B), k)
 
     covariance = np.zeros((len(theta), len(theta)))
-    slopes, _ = posterior._own_slopes(model._rows(X[:4] + 0.3), 2, covariance)
+    slopes, _ = posterior.own_slopes(solver_rows(model, X[:4] + 0.3), 2, covariance)
     for part in range(len(theta)):
         step = 1e-6 * np.eye(len(theta))[part]
         expected = (variance(theta + step) - variance(theta - step)) / 2e-6
@@ -154,9 +180,9 @@ def test_derivatives_of_variances_match_finite_differences(fitted):
 
 def test_the_error_of_estimated_weights_matches_finite_differences(fitted):
     model, X, _, _, _ = fitted
-    posterior = model._posterior
+    posterior = posterior_of(model)
     theta = posterior.own_theta
-    rows = model._rows(X[:4] + 0.3)
+    rows = solver_rows(model, X[:4] + 0.3)
     task_rows = posterior.task_rows(2)
     kernels = posterior.data.design.own_kernels(task_rows.rows, task_rows.rows)
     between = posterior.data.design.own_kernels(rows, task_rows.rows)
@@ -175,12 +201,12 @@ def test_the_error_of_estimated_weights_matches_finite_differences(fitted):
         step = 1e-6 * direction
         change = (weights(theta + step) - weights(theta - step)) / 2e-6
         expected += np.einsum("ij,jk,ik->i", change, B, change)
-    _, excess = posterior._own_slopes(rows, 2, 1e-6 * root @ root.T)
+    _, excess = posterior.own_slopes(rows, 2, 1e-6 * root @ root.T)
     assert_allclose(excess, 1e-6 * expected, rtol=1e-5, atol=1e-14)
 
     # Rough estimates: the rows of the task add no information, but do no harm.
     k = np.tensordot(theta, between, 1)
-    _, excess = posterior._own_slopes(rows, 2, 1e12 * root @ root.T)
+    _, excess = posterior.own_slopes(rows, 2, 1e12 * root @ root.T)
     assert_allclose(excess, (weights(theta) * k).sum(axis=1))
 
 
@@ -261,15 +287,15 @@ def test_products_in_strips_match_complete_products(m):
 
 
 @pytest.fixture(params=["kernels", "features"])
-def marginal(request, monkeypatch):
+def marginal(request, set_sizes):
     """Return a criterion with kernels or features, and its dense matrices."""
     if request.param == "features":
-        monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 10)
+        set_sizes(MAX_EXACT_ROWS=10)
     X, y, task, weight = table()
     model = SmoothMTL(max_iter=1)
     with pytest.warns(match="converge"):
         model.fit(X, y, task_id=task, sample_weight=weight)
-    data = model._posterior.data
+    data = posterior_of(model).data
     design, rows, codes = data.design, data.rows, data.codes
     A = design.common_features(rows)
     parts = [A[:, design.groups == j] for j in range(len(design.common))]
@@ -337,16 +363,16 @@ def test_parts_without_variance_can_be_left_out_of_an_evaluation(marginal):
     assert_allclose(criterion.curvature(value, parts)[1], exact, atol=1e-9)
 
 
-def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch):
+def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch, set_sizes):
     rng = np.random.default_rng(0)
     task = np.repeat([0, 1, 2], [90, 60, 20])
     X = rng.uniform(-2, 2, size=(170, 2))
     y = np.sin(2 * X[:, 0] + task) + 0.2 * rng.normal(size=170)
     exact = SmoothMTL().fit(X, y, task_id=task)
-    monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", 50)
     monkeypatch.setattr(
         "mtlrun.solvers.hierarchical.smooth_posterior.MAX_EXACT_ROWS", 50
     )
+    set_sizes(MAX_EXACT_ROWS=50)
     estimated = SmoothMTL().fit(X, y, task_id=task)
     for actual, expected in zip(
         estimated.predict(X, task_id=task, return_std=True),
@@ -409,27 +435,27 @@ def test_the_objective_never_increases_and_the_gap_bounds_the_rest():
 
 
 def test_curves_with_which_a_search_has_ended_are_not_tried_again(fitted):
-    data = fitted[0]._posterior.data
+    data = posterior_of(fitted[0]).data
     criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
     prior = smooth.smooth_prior(data, smooth.SmoothOptions())
-    search = smooth_fit._VarianceSearch(criterion, prior, tol=1e-6, max_iter=100)
+    search = smooth_fit.VarianceSearch(criterion, prior, tol=1e-6, max_iter=100)
     search.identify(np.ones(len(prior.rate), dtype=bool))
     search.descend(np.full(len(prior.rate), 0.1))
     nearby = 1.1 * search.best.theta
     n_evaluations = criterion.n_evaluations
-    assert not search._try(nearby)
+    assert not search.try_start(nearby)
     assert criterion.n_evaluations == n_evaluations
-    search._ends.clear()
-    search._try(nearby)
+    search.ends.clear()
+    search.try_start(nearby)
     assert criterion.n_evaluations > n_evaluations
 
 
 def variance_search(fitted, max_iter):
     """Return a search for the variances of the fitted model, before its start."""
-    data = fitted[0]._posterior.data
+    data = posterior_of(fitted[0]).data
     criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
     prior = smooth.smooth_prior(data, smooth.SmoothOptions())
-    search = smooth_fit._VarianceSearch(criterion, prior, 1e-6, max_iter)
+    search = smooth_fit.VarianceSearch(criterion, prior, 1e-6, max_iter)
     search.identify(np.ones(len(prior.rate), dtype=bool))
     return search
 
@@ -437,7 +463,7 @@ def variance_search(fitted, max_iter):
 def test_curves_of_a_search_that_ran_out_of_steps_are_tried_again(fitted):
     search = variance_search(fitted, max_iter=1)
     search.descend(np.full(len(search.prior.rate), 0.1))
-    assert not search._ends
+    assert not search.ends
 
 
 def test_the_certificate_covers_parts_whose_trial_did_not_converge(fitted):
@@ -447,14 +473,14 @@ def test_the_certificate_covers_parts_whose_trial_did_not_converge(fitted):
     )
     n_parts = len(search.prior.rate)
     search.descend(np.zeros(n_parts))
-    gains = [search._addition(part)[1] for part in range(n_parts)]
+    gains = [search.addition(part)[1] for part in range(n_parts)]
     part = int(np.argmax(gains))
     trial = np.zeros(n_parts)
-    trial[part] = search._addition(part)[0]
+    trial[part] = search.addition(part)[0]
     # The trial starts above the best point and may take no step.
-    search.objective = search._objective(search._solve(trial)) - 1.0
+    search.objective = search.objective_of(search.solve(trial)) - 1.0
     search.max_iter = 0
-    assert not search._add(part)
+    assert not search.add_part(part)
     assert search.result().predicted_reduction == pytest.approx(gains[part])
 
 
@@ -471,7 +497,7 @@ def test_a_search_that_ran_out_of_steps_continues_with_a_new_step():
 
 
 def test_without_steps_the_variances_stay_where_they_started(fitted):
-    data = fitted[0]._posterior.data
+    data = posterior_of(fitted[0]).data
     criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
     prior = smooth.smooth_prior(data, smooth.SmoothOptions())
     fit = smooth_fit.fit_variances(criterion, prior, max_iter=0)
@@ -482,9 +508,9 @@ def test_without_steps_the_variances_stay_where_they_started(fitted):
 def test_no_single_variance_can_be_changed_for_a_lower_objective(fitted):
     X, y, task, _ = table()
     model = SmoothMTL().fit(X, y, task_id=task)
-    fit_of = model._posterior
+    fit_of = posterior_of(model)
     criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(fit_of.data))
-    prior = smooth.smooth_prior(fit_of.data, model._options())
+    prior = smooth.smooth_prior(fit_of.data, smooth.SmoothOptions())
 
     def objective(theta):
         return criterion.solve(theta).criterion + prior.value(theta)
@@ -604,8 +630,8 @@ def test_a_pickled_model_predicts_the_same(fitted):
 def test_variances_of_large_tables_are_estimated_from_complete_tasks():
     X, y, task, _ = table()
     model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
-    data = model._posterior.data
-    index = smooth.estimation_rows(data, model._options())
+    data = posterior_of(model).data
+    index = smooth.estimation_rows(data, smooth.SmoothOptions(max_rows=40))
     kept = np.unique(data.codes[index])
     assert len(index) <= 40
     assert len(index) == data.sizes[kept].sum()
@@ -613,24 +639,24 @@ def test_variances_of_large_tables_are_estimated_from_complete_tasks():
     assert np.isfinite(model.predict(X, task_id=task, return_std=True)).all()
 
 
-def test_blocks_that_exceed_the_memory_are_recomputed(monkeypatch):
+def test_blocks_that_exceed_the_memory_are_recomputed(set_sizes):
     X, y, task, _ = table()
     expected = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
-    n_bytes = smooth_blocks.BlockList(expected._posterior.data).n_bytes
-    monkeypatch.setattr(smooth_blocks, "MAX_KEPT_BYTES", n_bytes - 1)
+    n_bytes = smooth_blocks.BlockList(posterior_of(expected).data).n_bytes
+    set_sizes(MAX_KEPT_BYTES=n_bytes - 1)
     model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
     assert_allclose(model.loo_, expected.loo_, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
-def test_tasks_without_parts_of_their_own_share_blocks(fitted, monkeypatch, n_blocks):
-    data = fitted[0]._posterior.data
+def test_tasks_without_parts_of_their_own_share_blocks(fitted, set_sizes, n_blocks):
+    data = posterior_of(fitted[0]).data
     linear = data.select_parts(np.array(data.design.names) == "linear")
     theta = np.ones(1)
     expected = smooth.SmoothMarginal(smooth_blocks.BlockList(linear))(theta)
     row_bytes = 8 * (len(linear.design.groups) + 2)
     limit = row_bytes * len(data.codes) // n_blocks
-    monkeypatch.setattr(smooth_blocks, "MAX_BLOCK_BYTES", limit)
+    set_sizes(MAX_BLOCK_BYTES=limit)
     blocks = smooth_blocks.BlockList(linear)
     assert len(list(blocks)) == n_blocks
     value = smooth.SmoothMarginal(blocks)(theta)
@@ -861,7 +887,7 @@ def test_the_share_of_a_part_is_its_expected_variance_over_the_rows():
     model = SmoothMTL()
     model.fit(X, y + 2 * X[:, 0], task_id=task, sample_weight=weight)
     assert model.variances_["linear"] > 0
-    data = model._posterior.data
+    data = posterior_of(model).data
     same = data.codes[:, None] == data.codes
     expected = []
     for part in data.design.common:
@@ -878,7 +904,7 @@ def test_the_share_of_a_part_is_its_expected_variance_over_the_rows():
 def test_features_with_a_large_mean_keep_the_digits_of_their_spread(
     fitted, monkeypatch
 ):
-    posterior = fitted[0]._posterior
+    posterior = posterior_of(fitted[0])
     posterior = replace(posterior, theta=np.ones(len(posterior.theta)))
     blocks = smooth_blocks.BlockList(posterior.data)
     expected = posterior.part_variances(blocks)
@@ -956,12 +982,12 @@ def labelled_table(seed=11, n_tasks=15, n=20):
 
 @pytest.mark.parametrize("max_exact_rows", [400, 10])
 def test_the_gradient_of_laplaces_criterion_matches_finite_differences(
-    monkeypatch, max_exact_rows
+    set_sizes, max_exact_rows
 ):
     X, y, task, weight = labelled_table()
     model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
-    monkeypatch.setattr(smooth_blocks, "MAX_EXACT_ROWS", max_exact_rows)
-    criterion = LabelMarginal(model._training)
+    set_sizes(MAX_EXACT_ROWS=max_exact_rows)
+    criterion = LabelMarginal(training_of(model))
     theta = np.random.default_rng(12).uniform(0.2, 1.0, len(model.variances_))
     gradient = criterion(theta).gradient
     for i, step in enumerate(1e-4 * np.eye(len(theta))):
@@ -972,7 +998,7 @@ def test_the_gradient_of_laplaces_criterion_matches_finite_differences(
 def test_laplaces_criterion_matches_dense_algebra():
     X, y, task, weight = labelled_table()
     model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
-    data = model._training
+    data = training_of(model)
     criterion = LabelMarginal(data)
     theta = np.full(len(model.variances_), 0.5)
     value = criterion(theta).criterion
@@ -1018,8 +1044,8 @@ def test_probabilities_are_averaged_over_the_posterior():
     X, y, task, _ = labelled_table()
     model = SmoothMTLClassifier(unseen="mean").fit(X, y, task_id=task)
     assert model.converged_
-    rows = model._rows(X)
-    mean, variance = model._posterior.moments(rows, -1)
+    rows = solver_rows(model, X)
+    mean, variance = posterior_of(model).moments(rows, -1)
     new = model.predict_proba(X, task_id=np.full(len(X), 99))[:, 1]
     draws = mean + np.sqrt(variance) * np.random.default_rng(14).normal(
         size=(4000, len(X))

@@ -364,12 +364,12 @@ def test_each_target_of_shared_rows_keeps_the_group_of_its_row():
 
 def test_early_stopping_of_networks_holds_out_groups():
     from mtlrun.problem.taskdata import TaskData
-    from mtlrun.solvers.relationship.network import _held_out_groups
+    from mtlrun.solvers.relationship.network import held_out_groups
 
     X, y, tasks, groups = repeats()
     data = TaskData.from_stacked(X, y, tasks)
     ordered = groups if data.order is None else groups[data.order]
-    kept, held = _held_out_groups(data, ordered, seed=0)
+    kept, held = held_out_groups(data, ordered, seed=0)
     assert not set(ordered[kept]) & set(ordered[held])
     assert 0 < len(held) <= 0.2 * len(y)
 

@@ -22,7 +22,7 @@ from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import markdown
 from mtlrun.lab.report.run import read_run
-from mtlrun.lab.verify import _agreement, verify
+from mtlrun.lab.verify import agreement_of, verify
 from mtlrun.penalties import norms
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +104,7 @@ def test_a_difference_of_fractions_agrees_to_the_digits_of_the_fractions(moved, 
     after = replace(
         before, metrics=DIFFERENT | {"proposed": 0.65 + moved, "gain": moved}
     )
-    agreement = _agreement(before, after)
+    agreement = agreement_of(before, after)
     assert agreement["gain"] == pytest.approx(digits + 0.05, abs=0.3)
     assert agreement["gain"] == pytest.approx(agreement["proposed"], abs=0.3)
 

@@ -5,6 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import f_oneway
+from scipy.stats import t as student
 
 import mtlrun
 from mtlrun.data.roles import Roles, make_dataset
@@ -89,6 +91,71 @@ def test_few_errors_give_wide_intervals_and_none_an_infinite_one():
     assert above[0] > 1
     none = Intervals(np.ones(1), [np.array([])])
     assert np.isinf(none.ends(np.array([0]), None, 0.95)).all()
+
+
+def test_the_interval_of_few_errors_is_that_of_normal_ones():
+    group = np.array([-1.0, 0.5, 2.0])
+    below, above = Intervals(np.ones(1), [group]).ends(np.array([0]), None, 0.95)
+    half = student.ppf(0.975, 2) * np.sqrt(np.mean(group**2) * (1 + 1 / 3))
+    assert (below[0], above[0]) == (pytest.approx(-half), pytest.approx(half))
+
+
+def test_the_quantiles_of_dependent_errors_count_the_independent_ones():
+    group = np.arange(1000.0)
+    intervals = Intervals(np.ones(1), [group], n_independent=100)
+    below, above = intervals.ends(np.array([0]), None, 0.95)
+    # The second of 100 independent errors from either end is the 20th of all.
+    assert (below[0], above[0]) == (19.0, 980.0)
+
+
+def test_a_new_task_has_the_mean_variance_of_the_known_ones():
+    intervals = Intervals(np.array([3.0, 5.0]), [np.arange(-50.0, 51.0)])
+    _, above = intervals.ends(np.array([0, 1, -1]), None, 0.95)
+    np.testing.assert_allclose(above / above[0] * 3, [3, 5, np.sqrt(17)])
+
+
+def test_each_target_takes_the_quantiles_of_its_own_errors():
+    groups = [np.arange(-50.0, 51.0), 10 * np.arange(-50.0, 51.0)]
+    _, above = Intervals(np.ones(2), groups).ends(np.array([1, 0]), None, 0.95)
+    assert above[0] == 10 * above[1]
+
+
+def test_the_correlation_of_errors_is_that_of_an_analysis_of_variance():
+    rng = np.random.default_rng(2)
+    errors = rng.normal(size=(12, 3)) + rng.normal(size=(12, 1))
+    ratio = f_oneway(*errors).statistic
+    correlation = (ratio - 1) / (ratio + 2)
+    expected = round(36 / (1 + 2 * correlation**2))
+    assert n_independent(errors.ravel(), np.repeat(np.arange(12), 3)) == expected
+
+
+def test_equal_errors_of_a_task_count_once_on_average_over_tasks_of_any_size():
+    sizes = np.array([2, 4, 12])
+    tasks = np.repeat([0, 1, 2], sizes)
+    rows_of_average_task = (18 - np.sum(sizes**2) / 18) / 2
+    expected = round(18 / rows_of_average_task)
+    assert n_independent(np.array([-1.0, 0.0, 1.0])[tasks], tasks) == expected == 4
+
+
+def test_scales_of_targets_on_the_same_rows_are_not_shrunken():
+    tasks = np.tile([0, 1], 5)
+    errors = errors_of(np.tile([1.0, -100.0], 5), tasks)
+    intervals = Intervals.of(errors, 2, is_shared=True)
+    np.testing.assert_allclose(intervals.scales, [1.0, 100.0])
+
+
+def test_coverage_of_a_single_fold_comes_from_fifths_of_its_rows():
+    values = np.random.default_rng(3).normal(size=201)
+    zeros = np.zeros(201, dtype=int)
+    errors = Errors(values, np.zeros(201), zeros, zeros, np.ones(201))
+    order = np.random.default_rng(0).permutation(201) % 5
+    inside = 0
+    for part in range(5):
+        learnt = Intervals.of(errors.taken(order != part), 1, is_shared=False)
+        held = errors.taken(order == part)
+        below, above = learnt.ends(held.tasks, held.deviations, 0.95)
+        inside += np.sum((below <= held.values) & (held.values <= above))
+    assert coverage(errors, 1, is_shared=False) == inside / 201
 
 
 def test_targets_on_the_same_rows_have_separate_quantiles():

@@ -38,12 +38,11 @@ def test_every_kind_is_drawn(model, kind, tmp_path):
 
 def test_figures_show_the_numbers_of_the_model(model):
     loaded = load_model(model)
-    assert np.allclose(
-        modelplots._tasks(model, loaded).values, loaded.estimator.task_similarity_
-    )
-    coefficients = modelplots._coefficients(model)
+    (similarity,) = modelplots.panels_of(model, "tasks")
+    assert np.allclose(similarity.values, loaded.estimator.task_similarity_)
+    (coefficients,) = modelplots.panels_of(model, "coefficients")
     assert np.allclose(coefficients.values, loaded.estimator.coef_.T)
-    (panel,) = modelplots._paths(model)
+    (panel,) = modelplots.panels_of(model, "path")
     assert (panel.axis, panel.curves[0].x) == ("lam2", [0.1, 1.0, 10.0])
 
 
@@ -65,9 +64,14 @@ def test_a_model_without_figures_refers_to_show(tmp_path):
     words = ["train", str(tmp_path / "mine.yaml"), "-o", str(tmp_path)]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
+    folder = tmp_path / "my" / "mean"
     with pytest.raises(UserError) as caught:
-        modelplots.default_kind(tmp_path / "my" / "mean")
+        modelplots.default_kind(folder)
     assert "mtlrun show" in caught.value.remedy
+    # Models that have similarities are named.
+    with pytest.raises(UserError) as caught:
+        modelplots.panels_of(folder, "tasks")
+    assert "FETR" in caught.value.remedy
 
 
 def test_an_unknown_kind_names_the_others(model):
@@ -76,11 +80,3 @@ def test_an_unknown_kind_names_the_others(model):
     )
     assert result.exit_code == 2
     assert "coefficients" in result.output
-
-
-def test_a_model_without_similarities_names_models_that_have_them(model):
-    loaded = load_model(model)
-    loaded.estimator = object()
-    with pytest.raises(UserError) as caught:
-        modelplots._tasks(model, loaded)
-    assert "FETR" in str(caught.value.remedy)

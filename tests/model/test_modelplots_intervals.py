@@ -171,7 +171,10 @@ def test_figures_with_intervals_are_drawn(folder, kind, tmp_path):
 def test_figures_show_the_numbers_of_the_model(folder):
     model = load_model(folder[1])
     pooled = np.column_stack([model.estimator.coef_])
-    panels = {panel.quantity: panel for panel in modelplots._intervals(model)}
+    panels = {
+        panel.quantity: panel
+        for panel in modelplots.panels_of(folder[1], "coefficients")
+    }
     assert list(panels)[:2] == ["level", "price"]
     np.testing.assert_allclose(
         sorted(panels["price"].curves[0].y), sorted(pooled[:, 0])
@@ -179,7 +182,7 @@ def test_figures_show_the_numbers_of_the_model(folder):
     inner = innermost(model.estimator)
     spread = 1.96 * inner.coef_std_[:, 0] * model.estimator.scale_
     np.testing.assert_allclose(sorted(panels["price"].curves[0].spread), sorted(spread))
-    shrunk = modelplots._shrinkage(folder[1], model)[1]
+    shrunk = modelplots.panels_of(folder[1], "shrinkage")[1]
     alone, kept = np.array(shrunk.curves[0].x), np.array(shrunk.curves[0].y)
     assert np.ptp(alone) > np.ptp(kept)
 
@@ -187,12 +190,16 @@ def test_figures_show_the_numbers_of_the_model(folder):
 def test_tasks_have_the_names_of_the_table(folder):
     model = load_model(folder[1])
     shop_names = {f"shop {t}" for t in range(12)}
-    for panel in modelplots._intervals(model):
+    for panel in modelplots.panels_of(folder[1], "coefficients"):
         assert set(panel.x_names) == shop_names
-    price = next(p for p in modelplots._intervals(model) if p.quantity == "price")
+    price = next(
+        p
+        for p in modelplots.panels_of(folder[1], "coefficients")
+        if p.quantity == "price"
+    )
     fitted = dict(zip(model.about["tasks"], model.estimator.coef_[:, 0], strict=True))
     assert price.x_names == sorted(fitted, key=fitted.get), "names follow the order"
-    for panel in modelplots._shrinkage(folder[1], model):
+    for panel in modelplots.panels_of(folder[1], "shrinkage"):
         points = panel.curves[0]
         named = [i for i, name in enumerate(points.names) if name]
         assert 2 <= len(named) <= modelplots.MAX_NAMED_POINTS

@@ -85,6 +85,23 @@ def test_the_same_file_gives_the_same_numbers(run):
     )
 
 
+def test_the_saved_model_that_is_fitted_to_all_rows_has_the_seed_of_the_file(run):
+    seeds = []
+    for seed in (7, 8):
+        outcome = run(
+            "method={estimator: 'sklearn.ensemble:RandomForestRegressor', "
+            "params: {n_estimators: 2}}",
+            f"seed={seed}",
+            "refit=true",
+            force=True,
+        )
+        params = load_model(outcome.folder).estimator.get_params()
+        random_state = outcome.result["params"]["random_state"]
+        assert params["random_state"] == random_state
+        seeds.append(random_state)
+    assert seeds[0] != seeds[1]
+
+
 def test_a_search_selects_the_best_candidate_and_reports_grid_edges(run):
     outcome = run("method.grid.alpha=[0.001, 1000000.0]", "selection.folds=3")
     result = outcome.result["selection"]

@@ -8,8 +8,8 @@ from mtlrun.errors import MemoryLimitError, UserError
 from mtlrun.problem import memory
 
 
-def test_oversized_requests_are_rejected_with_size_and_remedy(monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
+def test_oversized_requests_are_rejected_with_size_and_remedy(free_memory):
+    free_memory(8e9)
     memory.require(7.9e9, "a matrix", "Use a smaller one.")
     with pytest.raises(MemoryLimitError) as caught:
         memory.require(80e9, "a matrix of 100000 rows", "Use a smaller one.")
@@ -25,8 +25,8 @@ def test_oversized_requests_are_rejected_with_size_and_remedy(monkeypatch):
     )  # Workers send it back.
 
 
-def test_simultaneous_processes_share_the_memory(monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda: 8e9)
+def test_simultaneous_processes_share_the_memory(free_memory):
+    free_memory(8e9)
     with memory.shared_by(4):
         memory.require(1.9e9, "a matrix", "")
         with pytest.raises(MemoryLimitError):

@@ -26,6 +26,12 @@ def rng():
     return np.random.default_rng(0)
 
 
+@pytest.fixture
+def use_iterations(monkeypatch):
+    """Return a function after which norms come from iterations, not from all values."""
+    return lambda: monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
+
+
 @pytest.mark.parametrize("batch_entries", [0, 5_000])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_ragged_products_equal_those_of_single_tasks(
@@ -46,16 +52,13 @@ def test_ragged_products_equal_those_of_single_tasks(
     assert (operator.forward(W).shape, operator.adjoint(r).shape) == ((14,), (D, 3))
 
 
-def test_very_uneven_tasks_are_not_padded(rng):
-    sizes = (2, 2, 2, 200)
-    operator = TaskOperator(
-        TaskData.from_list(designs(rng, sizes), [np.zeros(n) for n in sizes])
-    )
-    assert operator._batch is None
-    even = TaskOperator(
-        TaskData.from_list(designs(rng, (4, 5)), [np.zeros(4), np.zeros(5)])
-    )
-    assert even._batch is not None
+@pytest.mark.parametrize(
+    ("sizes", "is_padded"), [((2, 2, 2, 200), False), ((4, 5), True)]
+)
+def test_very_uneven_tasks_are_not_padded(rng, sizes, is_padded):
+    targets = [np.zeros(n) for n in sizes]
+    operator = TaskOperator(TaskData.from_list(designs(rng, sizes), targets))
+    assert (operator._batch is not None) == is_padded
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -118,10 +121,10 @@ def test_ragged_tasks_have_separate_gram_matrices(rng, sparse):
 @pytest.mark.parametrize("shifted", [False, True])
 @pytest.mark.parametrize("exact", [False, True])
 def test_the_norm_of_a_shared_design_is_its_spectral_norm(
-    rng, shape, sparse, weighted, shifted, exact, monkeypatch
+    rng, shape, sparse, weighted, shifted, exact, use_iterations
 ):
     if not exact:
-        monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
+        use_iterations()
     X = rng.normal(size=shape)
     w = rng.random(shape[0]) if weighted else None
     shift = rng.normal(size=shape[1]) if shifted else None
@@ -153,8 +156,8 @@ def test_the_norm_with_weights_by_task_is_an_upper_bound(rng):
     assert exact <= norm <= np.linalg.norm(X, 2)
 
 
-def test_the_iterative_norm_works_for_centered_one_hot_features(rng, monkeypatch):
-    monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
+def test_the_iterative_norm_works_for_centered_one_hot_features(rng, use_iterations):
+    use_iterations()
     X = np.eye(4)[rng.integers(0, 4, 30)]
     operator = TaskOperator(
         TaskData.from_matrix(X, np.zeros((30, 1))), shift=X.mean(axis=0)
@@ -165,9 +168,9 @@ def test_the_iterative_norm_works_for_centered_one_hot_features(rng, monkeypatch
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_the_norm_of_a_zero_design_is_zero(exact, monkeypatch):
+def test_the_norm_of_a_zero_design_is_zero(exact, use_iterations):
     if not exact:
-        monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
+        use_iterations()
     operator = TaskOperator(TaskData.from_matrix(np.zeros((6, 4)), np.zeros((6, 1))))
     assert operator.norm() == pytest.approx(0.0, abs=1e-12)
 

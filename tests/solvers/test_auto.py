@@ -5,7 +5,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from mtlrun.penalties.norms import L1, L12, L21, TraceNorm
-from mtlrun.problem import memory
 from mtlrun.problem.losses import LogisticLoss, SquaredLoss
 from mtlrun.problem.objective import primal_value
 from mtlrun.solvers.convex.auto import choose_solver, solve_convex, solver_bytes
@@ -35,10 +34,10 @@ def test_few_labels_use_fista_and_many_use_admm(small, monkeypatch):
     assert choose_solver(data, LogisticLoss(), ROBUST) == "admm"
 
 
-def test_too_large_eigenbases_are_avoided(small, monkeypatch):
+def test_too_large_eigenbases_are_avoided(small, cache_memory):
     data = small.make("ragged")
     assert solver_bytes(data, SquaredLoss(), ROBUST, "admm") > 0
-    monkeypatch.setattr(memory, "KEPT", 10)
+    cache_memory(10)
     assert choose_solver(data, SquaredLoss(), ROBUST) == "fista"
     assert solver_bytes(data, SquaredLoss(), ROBUST, "fista") == 0
 

@@ -11,7 +11,6 @@ from scipy.linalg import expm
 from mtlrun.errors import MemoryLimitError
 from mtlrun.lab.papers.fetr.seconds import solve_projected_gradient
 from mtlrun.penalties.norms import SquaredTraceNorm
-from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.objective import null_objective, primal_value, relative_gap
 from mtlrun.problem.quadratic import Gram
@@ -171,8 +170,8 @@ def test_a_warm_start_at_the_solution_needs_no_iteration():
     assert solve_gradient(system, start=W, tol=1e-10).n_iter == 0
 
 
-def test_the_closed_form_error_names_its_memory(monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda: 20e9)
+def test_the_closed_form_error_names_its_memory(free_memory):
+    free_memory(20e9)
     assert closed_form_bytes(1000, 1000) == 8 * 10**12
     big = CoupledSystem(
         np.eye(300), np.zeros((300, 200)), np.eye(300), np.eye(200), 1.0, 1.0
@@ -403,9 +402,8 @@ def test_strengths_must_be_positive(name, value):
         solve_fetr(make_data("shared"), **{"eta": 1.0, "rho": 1.0, name: value})
 
 
-def test_gram_matrices_that_exceed_the_memory_are_rejected(monkeypatch):
-    monkeypatch.setattr(memory, "_SMALL", 0)
-    monkeypatch.setattr(memory, "free_bytes", lambda: 100)
+def test_gram_matrices_that_exceed_the_memory_are_rejected(free_memory):
+    free_memory(100, always=True)
     with pytest.raises(MemoryLimitError, match=r"5 features and 4 tasks"):
         solve_fetr(make_data("ragged"), 1.0, 1.0)
 

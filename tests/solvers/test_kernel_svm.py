@@ -134,8 +134,8 @@ def test_strings_equal_their_features(options, precompute):
 def test_small_parts_and_caches_give_the_same_optimum(
     monkeypatch, kind, least, most, cache
 ):
-    monkeypatch.setattr(svm_kernel, "_LEAST", least)
-    monkeypatch.setattr(svm_kernel, "_MOST", most)
+    for name, size in (("_LEAST", least), ("_MOST", most)):
+        monkeypatch.setattr(svm_kernel, name, size)
     designs, y, cost = problem(width=30 if kind == "wide" else 5)
     rows = [sp.csr_array(X) for X in designs] if kind == "sparse" else designs
     coupling = couple_tasks(GRAPHS["all"])

@@ -54,28 +54,35 @@ def test_the_optimum_matches_cvxpy(small, penalty, layout, fit_intercept):
     assert result.objective[-1] == pytest.approx(best, rel=1e-5, abs=1e-6)
 
 
+@pytest.fixture
+def set_limits(monkeypatch):
+    """Return a function that sets the sizes by which the solver chooses its way."""
+
+    def change(**limits):
+        for name, value in limits.items():
+            monkeypatch.setattr(lasso, name, value)
+
+    return change
+
+
+#: Sizes that lead to each way for 150 columns.
+LIMITS = {
+    "sets": {"_LARGEST": 149, "_WIDE": 10**6},
+    "full Gram matrix": {"_LARGEST": 10**6, "_WIDE": 10**6, "_SETS": 10**6},
+    "residuals": {"_LARGEST": 0, "_WIDE": 0},
+}
+
+
 @pytest.mark.parametrize("way", ["sets", "full Gram matrix", "residuals"])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weights", [False, True])
 @pytest.mark.parametrize("penalty", [L21, L1])
 def test_all_variants_end_at_a_certified_optimum(
-    monkeypatch, penalty, weights, sparse, way
+    set_limits, penalty, weights, sparse, way
 ):
     data = problem(60, 150, 4, sparse, weights)
     p = strength(data, penalty, 0.1)
-    monkeypatch.setattr(lasso, "_FIRST", 10)
-    monkeypatch.setattr(
-        lasso,
-        "_LARGEST",
-        10**6 if way == "full Gram matrix" else 0 if way == "residuals" else 149,
-    )
-    monkeypatch.setattr(lasso, "_WIDE", 0 if way == "residuals" else 10**6)
-    if way == "full Gram matrix":
-        monkeypatch.setattr(lasso, "_SETS", 10**6)
-    elif (
-        way == "sets"
-    ):  # _LARGEST prevents the full matrix, but each set may have its own.
-        monkeypatch.setattr(lasso.Design, "_by_residuals", lambda self, size: False)
+    set_limits(_FIRST=10, **LIMITS[way])
     result = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-7)
     assert result.converged
     # Certified by the code shared by all solvers, at the fitted intercepts
@@ -100,10 +107,8 @@ def test_scikit_learn_gives_the_same_solution(penalty, oracle, shape):
     assert_allclose(ours.intercept, theirs.intercept_, atol=1e-5)
 
 
-def test_sets_grow_and_a_gram_matrix_is_used_once_it_is_cheaper(monkeypatch):
-    monkeypatch.setattr(lasso, "_FIRST", 2)
-    monkeypatch.setattr(lasso, "_SETS", 0)
-    monkeypatch.setattr(lasso, "_GRADIENTS", 0)
+def test_sets_grow_and_a_gram_matrix_is_used_once_it_is_cheaper(set_limits):
+    set_limits(_FIRST=2, _SETS=0, _GRADIENTS=0)
     data = problem(100, 60, 3)
     run = {}
     for share in (0.5, 0.01):
@@ -195,7 +200,7 @@ def test_invalid_problems_are_rejected_and_limits_stop_a_run(small):
 
 
 @pytest.mark.parametrize("penalty", [L21, L1])
-def test_admm_takes_over_if_coordinate_descent_stalls(monkeypatch, penalty):
+def test_admm_takes_over_if_coordinate_descent_stalls(set_limits, penalty):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(90, 2)) @ rng.normal(size=(2, 60)) + 0.2 * rng.normal(
         size=(90, 60)
@@ -204,7 +209,7 @@ def test_admm_takes_over_if_coordinate_descent_stalls(monkeypatch, penalty):
     p = strength(data, penalty, 1e-3)
     alone = solve_block_cd(data, LOSS, [p], fit_intercept=True, tol=1e-6, max_iter=200)
     assert not alone.converged
-    monkeypatch.setattr(lasso, "_ITERATIONS", 0)
+    set_limits(_ITERATIONS=0)
     result = solve_lasso(data, LOSS, [p], fit_intercept=True, tol=1e-6, max_iter=20_000)
     assert result.converged
     assert duality_gap(

@@ -6,7 +6,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from mtlrun.errors import MemoryLimitError
-from mtlrun.problem import memory
 from mtlrun.problem.rotation import SharedRotation, TaskRotation, prepare
 from mtlrun.problem.taskdata import TaskData
 
@@ -203,10 +202,9 @@ def test_retarget_equals_a_fresh_rotation(small, layout, fit_intercept):
 
 
 def test_a_basis_that_exceeds_the_memory_is_rejected_with_the_remedy(
-    small, monkeypatch
+    small, free_memory
 ):
-    monkeypatch.setattr(memory, "_SMALL", 0)
-    monkeypatch.setattr(memory, "free_bytes", lambda: 1000)
+    free_memory(1000, always=True)
     with pytest.raises(MemoryLimitError, match="solve_fista"):
         prepare(small.make("ragged"))
     assert prepare(small.make("shared")).rank == 4

@@ -506,7 +506,7 @@ def _citation(entries: Sequence[RunReport]) -> str:
     return min(citations, key=len, default="")
 
 
-def _squares_of_verdicts() -> dict[Verdict, str]:
+def squares_of_verdicts() -> dict[Verdict, str]:
     """Return the kind of square in the strip for each verdict, which has its label."""
     kinds = {label: kind for kind, label in SQUARES.items()}
     return {verdict: kinds[verdict.label] for verdict in VERDICTS}
@@ -524,7 +524,7 @@ def verdict_strip(
         Paper -> title of its row. Other papers are left out. Default: the authors and
         title of each paper.
     """
-    kinds = _squares_of_verdicts()
+    kinds = squares_of_verdicts()
     rows = []
     for paper, entries in runs_by_paper(overview.entries).items():
         claims = _without_runs(paper_claims(entries))

@@ -205,7 +205,7 @@ def fit_variances(
         Where to start in place of the two starts.
     """
     n_parts = len(prior.rate)
-    search = _VarianceSearch(criterion, prior, tol, max_iter)
+    search = VarianceSearch(criterion, prior, tol, max_iter)
     allowed = np.ones(n_parts, dtype=bool)
     if is_forced_zero is not None:
         allowed = ~is_forced_zero
@@ -226,7 +226,7 @@ def fit_variances(
     return search.result()
 
 
-class _VarianceSearch:
+class VarianceSearch:
     """The best point so far, and the moves from it."""
 
     def __init__(
@@ -257,7 +257,7 @@ class _VarianceSearch:
         # Whether the search starts from the best point with another set of curves.
         self._is_trial = False
         # Sets of curves with which a search has converged.
-        self._ends: set[bytes] = set()
+        self.ends: set[bytes] = set()
         # The solution and the value that the criterion evaluated last.
         self._solution: Any = None
         self._value: Any = None
@@ -289,7 +289,7 @@ class _VarianceSearch:
         self._last = (value, parts, derivatives)
         return derivatives
 
-    def _solve(self, theta: Array) -> Any:
+    def solve(self, theta: Array) -> Any:
         """Evaluate F without the features of parts that stay at zero.
 
         At the point evaluated last this costs nothing.
@@ -303,7 +303,7 @@ class _VarianceSearch:
 
     def _differentiate(self, theta: Array) -> Any:
         """Return F with its gradient; at the point evaluated last, without work."""
-        solution = self._solve(theta)
+        solution = self.solve(theta)
         if self._value is None:
             self._value = self.criterion.differentiate(solution)
         return self._value
@@ -318,7 +318,7 @@ class _VarianceSearch:
             self._value = value
         return value
 
-    def _objective(self, value: Any) -> float:
+    def objective_of(self, value: Any) -> float:
         return float(value.criterion + self.prior.value(value.theta))
 
     def descend(self, theta: Array, *, is_last: bool = False) -> bool:
@@ -329,7 +329,7 @@ class _VarianceSearch:
         coarse = 0.0 if is_last else COARSE_TOL
         gain = max(self.tol, COARSE_TOL)
         value = self._differentiate(theta)
-        objective = self._objective(value)
+        objective = self.objective_of(value)
         path = [objective]
         reduction = np.inf
         has_converged = False
@@ -366,7 +366,7 @@ class _VarianceSearch:
             path.append(objective)
         self._is_unsettled = not (has_converged or has_stalled)
         if not self._is_unsettled:
-            self._ends.add(self._curves(value.theta))
+            self.ends.add(self._curves(value.theta))
         is_better = self.best is None or objective < self.objective - gain
         if not is_better and not is_last:
             return False
@@ -467,8 +467,8 @@ class _VarianceSearch:
             # Curved parts with next to no variance are left out.
             is_curved = self.prior.rate > 0
             theta[is_curved & (theta < SMALL_THETA)] = 0.0
-            new = self._solve(theta)
-            new_objective = self._objective(new)
+            new = self.solve(theta)
+            new_objective = self.objective_of(new)
             if new_objective < objective:
                 return self._differentiate(theta), new_objective
         return None
@@ -484,45 +484,45 @@ class _VarianceSearch:
             if self.best.theta[part] > 0:
                 changed |= self._drop(int(part))
             else:
-                changed |= self._add(int(part))
+                changed |= self.add_part(int(part))
         return changed
 
     def _drop(self, part: int) -> bool:
         """Leave a part out if that lowers F."""
         theta = self.best.theta.copy()
         theta[part] = 0.0
-        is_better = self._try(theta)
+        is_better = self.try_start(theta)
         if not is_better:
             self._rejected.add(part)
         return is_better
 
-    def _add(self, part: int) -> bool:
+    def add_part(self, part: int) -> bool:
         """Let a part in if that lowers F."""
-        theta, reduction = self._addition(part)
+        theta, reduction = self.addition(part)
         if theta == 0 or reduction < -DROP_SLACK:
             return False
         trial = self.best.theta.copy()
         trial[part] = theta
-        is_better = self._try(trial)
+        is_better = self.try_start(trial)
         if not is_better:
             self._rejected.add(part)
             if self._is_unsettled:
                 self._unsettled.add(part)
         return is_better
 
-    def _try(self, theta: Array) -> bool:
+    def try_start(self, theta: Array) -> bool:
         """Search from theta, with other curves than the best point; return whether the
         end is better.
         """
         self._is_unsettled = False
         # Another search with these curves has converged above the best point. It moved
         # the linear parts, too, wherever they started.
-        if self._curves(theta) in self._ends:
+        if self._curves(theta) in self.ends:
             return False
-        start = self._objective(self._solve(theta))
+        start = self.objective_of(self.solve(theta))
         return start < self.objective + DROP_SLACK and self.descend(theta)
 
-    def _addition(self, part: int) -> tuple[float, float]:
+    def addition(self, part: int) -> tuple[float, float]:
         """Return the variance at which a part would enter, and the fall of F."""
         value, diagonal = self._derivatives_of_additions()
         slope = float(value.gradient[part] + self.prior.precision[part])
@@ -560,7 +560,7 @@ class _VarianceSearch:
         is_zero = (self.best.theta == 0) & (self.prior.rate > 0) & self.is_identified
         # The model of an addition is rough: where one was tried, the trial counts.
         is_zero[list(self._rejected - self._unsettled)] = False
-        additions = [self._addition(int(part))[1] for part in np.flatnonzero(is_zero)]
+        additions = [self.addition(int(part))[1] for part in np.flatnonzero(is_zero)]
         reduction = max([self.reduction, 0.0, *additions])
         limit = STALLED if self.has_stalled else self.tolerance(self.objective)
         return VarianceFit(

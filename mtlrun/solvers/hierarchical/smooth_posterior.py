@@ -409,7 +409,7 @@ class SmoothPosterior:
             return mean, variance
         own = slice(self.n_common, None)
         own_covariance = estimates.covariance[own, own]
-        slopes, excess = self._own_slopes(rows, task, own_covariance)
+        slopes, excess = self.own_slopes(rows, task, own_covariance)
         added = slopes @ estimates.missed + excess
         variance = variance + self.s2 * added
         # The gradient of the logarithm of the variance in theta, by the delta method.
@@ -421,7 +421,7 @@ class SmoothPosterior:
         degrees = np.maximum(2 / (log_variance + 2 / estimates.nu), MIN_DEGREES)
         return mean, variance * degrees / (degrees - 2)
 
-    def _own_slopes(
+    def own_slopes(
         self,
         rows: SmoothRows,
         task: int,

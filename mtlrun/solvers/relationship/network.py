@@ -157,7 +157,7 @@ def train_network(
     held = torch.arange(0)
     if early_stopping and groups is not None:
         if len(np.unique(groups)) > 1:
-            kept, left_out = _held_out_groups(data, groups, seed)
+            kept, left_out = held_out_groups(data, groups, seed)
             rows = torch.from_numpy(kept)
             held = torch.from_numpy(left_out)
     elif early_stopping and data.n_rows > 1:
@@ -214,7 +214,7 @@ def train_network(
     return _network(parameters, history, penalty)
 
 
-def _held_out_groups(data: TaskData, groups: Any, seed: int) -> tuple[Array, Array]:
+def held_out_groups(data: TaskData, groups: Any, seed: int) -> tuple[Array, Array]:
     """Return the rows to train on, and rows of groups that hold about a tenth."""
     if data.shared:
         tasks = None

@@ -68,14 +68,13 @@ def gains(rule, seeds=(0, 1), kinds=("groups", "targets"), tables=12):
 
 
 @pytest.fixture
-def write(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
-    )
+def write(tmp_path):
+    """Return a function that writes gains into a file and returns its path."""
 
     def written(frame, name="gains.csv"):
-        (tmp_path / name).write_text("# made 2026-11-25\n" + frame.to_csv(index=False))
-        return name
+        path = tmp_path / name
+        path.write_text("# made 2026-11-25\n" + frame.to_csv(index=False))
+        return str(path)
 
     return written
 
@@ -89,13 +88,11 @@ def test_means_are_taken_over_the_seeds_or_one_seed(write):
         read_gains(name, 2)
 
 
-def test_a_file_without_a_date_is_rejected(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
-    )
-    (tmp_path / "gains.csv").write_text("table,kind\n")
+def test_a_file_without_a_date_is_rejected(tmp_path):
+    path = tmp_path / "gains.csv"
+    path.write_text("table,kind\n")
     with pytest.raises(ConfigError, match=r"gains\.csv:1") as caught:
-        read_lines("gains.csv")
+        read_lines(str(path))
     assert "atlas_tables" in caught.value.remedy
 
 
@@ -122,6 +119,25 @@ def test_the_summary_counts_gains_by_number_of_rows(write):
     assert (groups.values["tables"], groups.matrices) == (6, {})
     with pytest.raises(ConfigError, match="labels"):
         summary(None, seed=0, published=name, kinds=["labels"])
+
+
+def test_the_summary_has_medians_and_counts_gains_that_are_not_clear(write):
+    # Gains of 20 rows are above 0 with intervals that contain it.
+    frame = gains(lambda t, _: {5: 0.2, 20: 0.02, 100: -0.2}[t["rows_per_task"]])
+    frame.loc[frame["table"] == "t0", ["over_linear", "over_independent"]] = 0.9
+    result = summary(None, seed=0, published=write(frame))
+    assert result.values["few_linear"] == pytest.approx(0.3005)
+    assert result.values["few_alone"] == pytest.approx(0.4005)
+    assert result.curves["tables that gain"].y == [1.0, 1.0, 0.0]
+
+
+def test_a_gain_of_zero_is_no_gain_where_always_saying_no_is_right(write, few_draws):
+    frame = gains(lambda t, _: 0.0, seeds=(0,))
+    frame["gain"] = np.where(frame["rows"] == 5, 0.1, 0.0)
+    values = prediction(None, seed=0, published=write(frame)).values
+    assert values["sign_no"] == pytest.approx(2 / 3)
+    difference = values["sign_right"] - values["sign_no"]
+    assert values["sign_over_no"] == pytest.approx(difference)
 
 
 @pytest.mark.slow
@@ -321,10 +337,7 @@ def test_the_files_are_created_from_a_run(tmp_path, capsys, monkeypatch):
     )
     script["main"]()
     assert capsys.readouterr().out.splitlines()[-1].endswith("methods.csv")
-    monkeypatch.setattr(
-        "mtlrun.comparison.atlas.published_path", lambda name: tmp_path / name
-    )
-    frame = read_gains()
+    frame = read_gains(str(tmp_path / GAINS))
     assert frame["table"].tolist() == ["equal tasks"] * 2 + ["unrelated tasks"] * 2
     assert frame["rows"].tolist() == [5, 20, 5, 20]
     assert (frame["kind"] == "simulated").all()

@@ -4,6 +4,8 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+from scipy.stats import t as student
+from sklearn.linear_model import LinearRegression
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.load import load_dataset
@@ -11,10 +13,11 @@ from mtlrun.engine.analysis import Printed
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.relationship import FETR
 from mtlrun.lab.papers.fetr.audit import audit_table
-from mtlrun.lab.papers.fetr.covariances import _block_ratio, fetr_covariances
+from mtlrun.lab.papers.fetr.covariances import block_ratio, fetr_covariances
 from mtlrun.lab.papers.fetr.curves import (
     ESTIMATORS,
-    _distance,
+    LearningCurves,
+    distance_beyond_rounding,
     learning_curve,
     least_errors,
 )
@@ -220,10 +223,31 @@ def test_the_extrapolated_error_matches_a_fit_to_more_rows(gaussian, method, gri
     [("1.05", True), ("1.06", False), ("1.1", True), ("0.8", False)],
 )
 def test_a_printed_number_is_inside_the_interval_or_not(printed, inside):
-    distance = _distance(
+    distance = distance_beyond_rounding(
         Printed({}, "STL", Decimal(printed)), extrapolated=1.0, half=0.05
     )
     assert (distance <= 1 + 1e-9) == inside
+
+
+def test_the_interval_of_an_extrapolated_error_is_that_of_the_jackknife():
+    rng = np.random.default_rng(0)
+    limits = rng.uniform(1, 2, size=(2, 5, 3))
+    slopes = rng.uniform(0, 1, size=(2, 5, 3))
+    errors, half_widths = LearningCurves(limits, slopes).extrapolate(100)
+    by_group = limits + slopes / 100
+    np.testing.assert_allclose(errors, by_group.mean(axis=(0, 1)))
+    # (g - 1) / g times the squared deviations of g groups, averaged over partitions.
+    variances = 4 / 5 * 5 * by_group.var(axis=1).mean(axis=0)
+    quantile = student.ppf(0.975, 4)
+    np.testing.assert_allclose(half_widths, quantile * np.sqrt(variances))
+
+
+def test_no_linear_model_with_an_intercept_has_smaller_errors_than_the_bound():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4)) + 5
+    Y = rng.normal(size=(30, 2)) + 3
+    residuals = Y - LinearRegression().fit(X, Y).predict(X)
+    np.testing.assert_allclose(least_errors(X, Y), np.mean(residuals**2, axis=0))
 
 
 @pytest.mark.parametrize(
@@ -266,8 +290,8 @@ def test_if_the_box_is_active_there_is_no_correlation():
 
 def test_blocks_of_features_are_compared_by_the_size_of_their_correlations():
     correlation = np.where(np.arange(14)[:, None] // 7 == np.arange(14) // 7, -0.6, 0.2)
-    assert _block_ratio(correlation) == pytest.approx(3)
-    assert np.isnan(_block_ratio(correlation[:7, :7]))
+    assert block_ratio(correlation) == pytest.approx(3)
+    assert np.isnan(block_ratio(correlation[:7, :7]))
     assert np.isnan(
         fetr_covariances(SMALL, seed=0, rho=0.5).values["feature_blocks"]
     )  # Six features

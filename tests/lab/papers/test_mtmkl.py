@@ -19,11 +19,11 @@ from mtlrun.lab.papers.mtmkl.audit import DOMINATED, read_published, table_audit
 from mtlrun.lab.papers.mtmkl.common import CLAIMED_GROUP, make_machines
 from mtlrun.lab.papers.mtmkl.protocols import (
     N_OUTER_ITERATIONS,
-    _solutions,
     protocols,
     repaired,
+    solutions_of_task,
 )
-from mtlrun.lab.papers.mtmkl.sharing import _mean_of_named, sharing, tasks_together
+from mtlrun.lab.papers.mtmkl.sharing import mean_of_named, sharing, tasks_together
 from mtlrun.lab.papers.mtmkl.theory import theorem_1
 from mtlrun.lab.papers.mtmkl.update import MAX_ITER, repaired_update
 from mtlrun.lab.papers.mtmkl.weights import count_groups, kernel_weights
@@ -149,7 +149,13 @@ def test_the_printed_algorithm_cycles_and_the_corrected_one_ends(plane):
     )
     assert printed.values["cycle_length"] >= 2
     assert printed.values["gap"] > 0.01
-    assert printed.curves["objective"].marks
+    curve = printed.curves["objective"]
+    (start,) = curve.marks.values()
+    cycle = [y for x, y in zip(curve.x, curve.y, strict=True) if x >= start]
+    assert len(cycle) == printed.values["cycle_length"]
+    spread = (max(cycle) - min(cycle)) / min(cycle)
+    assert printed.values["cycle_spread"] == pytest.approx(spread)
+    assert printed.values["best_objective"] == min(curve.y)
     assert "cycles with period" in printed.lines[0]
     assert corrected.values["gap"] <= 1e-3
     assert corrected.values["cycle_length"] == 0
@@ -283,7 +289,7 @@ def test_a_machine_without_bound_variables_is_reused_for_larger_costs():
         return {C: make_machines(grams, [y], C, 1e-8) for C in costs}
 
     shared, theta = machines(), np.full(2, 0.5)
-    solutions = _solutions(shared, 0, theta, costs)
+    solutions = solutions_of_task(shared, 0, theta, costs)
     assert [shared[C].n_fits > 0 for C in costs] == [True, True, True, False]
     for C, machine, point in zip(costs, machines().values(), solutions, strict=True):
         assert point.low == pytest.approx(machine.solve(0, theta).low, rel=1e-6), C
@@ -373,7 +379,7 @@ def test_the_gain_of_the_named_tasks_leaves_the_others_out():
     names = ["c/e", *CLAIMED_GROUP]
     dataset = SimpleNamespace(tasks=names)
     gains = np.array([5.0, 1.0, 2.0, 3.0])
-    assert _mean_of_named(gains, dataset) == 2.0
+    assert mean_of_named(gains, dataset) == 2.0
 
 
 def test_groups_of_tasks_need_their_kernel():

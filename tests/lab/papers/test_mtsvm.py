@@ -11,7 +11,7 @@ from mtlrun.lab.checks import read_curves
 from mtlrun.lab.papers.mtsvm import analyses as mtsvm
 from mtlrun.lab.papers.mtsvm import runs as mtsvm_runs
 from mtlrun.lab.papers.mtsvm import transfer
-from mtlrun.lab.papers.mtsvm.transfer import MODELS, _sample_rows, svm_transfer
+from mtlrun.lab.papers.mtsvm.transfer import MODELS, sample_rows, svm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.linear import solve_svm_newton
@@ -231,9 +231,8 @@ def test_the_kernel_svm_skips_sizes_that_take_too_long(plane):
     assert analysis.lines
 
 
-def test_every_certificate_is_timed_by_the_given_clock(plane, monkeypatch):
-    ticks = itertools.count()
-    monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: float(next(ticks)))
+def test_every_certificate_is_timed_by_the_given_clock(plane, set_clock):
+    set_clock(float)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
     for solver in ("paper", "kernel"):
@@ -249,6 +248,78 @@ def test_every_certificate_is_timed_by_the_given_clock(plane, monkeypatch):
         assert [p.seconds for p in mtsvm_runs.certificates(stopped)] == [1, 2]
 
 
+@pytest.fixture
+def set_clock(monkeypatch):
+    """Return a function that sets the seconds of the n-th look at the clock."""
+
+    def change(seconds_of):
+        looks = itertools.count()
+        clock = mtsvm_runs.CLOCKS
+        monkeypatch.setitem(clock, "processor", lambda: seconds_of(next(looks)))
+
+    return change
+
+
+SHORT = {"seed": 0, "C": 1.0, "clock": "processor"}
+
+
+def test_short_runs_count_with_the_median_and_their_sum(plane, set_clock):
+    # Each of the three runs takes longer than the one before.
+    set_clock(lambda look: 1e-5 * look**2)
+    analysis = mtsvm.svm_seconds(plane, solver="paper", trace=True, **SHORT)
+    first = analysis.curves["relative gap"].x[-1]
+    values = analysis.values
+    assert first < values["seconds_to_precision"]
+    assert values["seconds_run"] > first + 2 * values["seconds_to_precision"]
+
+
+def test_seconds_are_divided_by_the_rows_of_the_part(plane):
+    values = mtsvm.svm_seconds(plane, seed=0, C=1.0, fraction=0.5).values
+    seconds = values["seconds_to_precision"]
+    assert values["n"] == 150
+    assert values["microseconds_per_row"] == pytest.approx(1e6 * seconds / 150)
+
+
+def test_a_distance_of_the_dual_value_needs_a_tenth_of_the_gap(plane):
+    options = {"seed": 0, "C": 1.0, "tol": 1e-2}
+    dual = mtsvm.svm_seconds(plane, precision="dual", **options)
+    assert dual.values["relative_gap"] <= 1e-3
+
+
+def test_the_exponent_is_the_slope_of_log_seconds_over_log_rows(plane, set_clock):
+    set_clock(lambda look: 1e-3 * look)
+    options = {**SHORT, "solver": "paper", "fractions": [0.1, 0.4, 1.0]}
+    analysis = mtsvm.svm_scaling(plane, **options)
+    curve = analysis.curves["seconds to precision"]
+    slope = np.polyfit(np.log(curve.x), np.log(curve.y), 1)[0]
+    assert analysis.values["exponent"] == pytest.approx(slope)
+
+
+def test_a_kernel_svm_is_expected_to_take_four_times_as_long_for_twice_the_rows(
+    plane, set_clock
+):
+    set_clock(lambda look: float(look))
+    half = mtsvm.svm_seconds(plane, solver="kernel", fraction=0.5, **SHORT)
+    seconds = 3 * half.values["seconds_run"]
+    options = {**SHORT, "solver": "kernel", "fractions": [0.5, 1.0]}
+    analysis = mtsvm.svm_scaling(plane, seconds=seconds, **options)
+    assert analysis.values["largest_n"] == 150
+    assert "were not tried" in analysis.lines[-1]
+
+
+def test_differences_are_relative_to_the_optimum_and_those_until_the_printed_algorithm(
+    plane,
+):
+    analysis = mtsvm.svm_convergence(plane, seed=0, solver="paper", C=1.0)
+    values = analysis.values
+    relative = values["function_difference"] / abs(values["optimum"])
+    assert values["relative_difference"] == pytest.approx(relative)
+    curve = analysis.curves["function difference"]
+    until = np.array(curve.x) <= values["dcd_seconds"]
+    expected = np.array(curve.y)[until].min()
+    assert values["difference_at_dcd_time"] == pytest.approx(expected)
+
+
 @pytest.mark.parametrize("solver", ["block", "paper", "kernel"])
 def test_runs_are_precise_if_the_objective_is_near_zero(solver):
     # Two distant classes in large units: the smallest objective is 1e-6 of that of the
@@ -262,9 +333,9 @@ def test_runs_are_precise_if_the_objective_is_near_zero(solver):
     assert mtsvm_runs.certificates(result)[-1].gap <= 1e-5
 
 
-def test_libsvm_is_timed_by_the_given_clock(plane, monkeypatch):
+def test_libsvm_is_timed_by_the_given_clock(plane, set_clock):
     # A processor clock that never advances
-    monkeypatch.setitem(mtsvm_runs.CLOCKS, "processor", lambda: 5.0)
+    set_clock(lambda look: 5.0)
     data = plane.taskdata()
     links = couple_tasks(check_similarity("all", data.tasks))
     sweep = mtsvm_runs.ToleranceSweep(data, links, 1.0, 60.0, "processor")
@@ -329,12 +400,12 @@ def test_transfer_selects_parameters_on_rows_that_no_inner_fit_has_seen(
 
 
 def test_transfer_holds_rows_out_and_balances_classes(strings):
-    train, test = _sample_rows(strings, 1, 30, 80, 60, seed=3)
+    train, test = sample_rows(strings, 1, 30, 80, 60, seed=3)
     assert not set(train) & set(test)
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
-    larger, _ = _sample_rows(strings, 1, 60, 80, 60, seed=3)
+    larger, _ = sample_rows(strings, 1, 60, 80, 60, seed=3)
     assert set(train) <= set(larger)
 
 

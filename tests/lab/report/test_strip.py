@@ -8,10 +8,10 @@ import pytest
 
 from mtlrun.lab.report.checks import VERDICTS
 from mtlrun.lab.report.summary import (
-    _squares_of_verdicts,
     distinct_claims,
     read_overview,
     render_overview,
+    squares_of_verdicts,
     verdict_strip,
 )
 from mtlrun.tables.drawing import svg
@@ -51,7 +51,7 @@ def test_each_claim_is_a_square_with_its_verdict(judged):
 
 
 def test_a_square_has_the_text_of_its_verdict():
-    words = {verdict: SQUARES[kind] for verdict, kind in _squares_of_verdicts().items()}
+    words = {verdict: SQUARES[kind] for verdict, kind in squares_of_verdicts().items()}
     assert words == {verdict: verdict.label for verdict in VERDICTS}
 
 

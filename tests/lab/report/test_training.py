@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from mtlrun.model.train import (
     MAX_FEATURES,
-    _largest,
+    largest_coefficients,
     prediction_figure,
     roc_figure,
     training_page,
@@ -83,7 +83,7 @@ def test_the_area_under_the_roc_curve_matches_scikit_learn(rng):
 def test_shared_weights_are_the_mean_and_others_are_differences_from_it():
     coef = np.array([[1.0, 5.0, 0.0], [3.0, 5.0, 0.0]])
     tested = [("north", np.zeros(2), np.zeros(2)), ("south", np.zeros(2), np.zeros(2))]
-    _, (largest, differences) = _largest((coef, ["a", "b", "c"]), tested)
+    _, (largest, differences) = largest_coefficients((coef, ["a", "b", "c"]), tested)
     assert {row["feature"]: row["shared (mean)"] for row in largest.records()} == {
         "a": 2.0,
         "b": 5.0,

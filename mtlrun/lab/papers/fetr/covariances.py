@@ -113,7 +113,7 @@ def fetr_covariances(
         "cross_mean": float(between_blocks.mean()),
         "inside_mean": float(within_blocks.mean()) if len(within_blocks) else np.nan,
         "pair_correlation": float(task_correlation[PAIR]),
-        "feature_blocks": _block_ratio(feature_correlation),
+        "feature_blocks": block_ratio(feature_correlation),
         "feature_bounds": float(n_feature_bounds),
         "task_bounds": float(n_task_bounds),
         "iterations": float(model.n_iter_),
@@ -151,7 +151,7 @@ def _correlation(covariance: Array) -> Array:
     return np.where(np.abs(correlation) > _ROUNDING, correlation, 0.0)
 
 
-def _block_ratio(correlation: Array) -> float:
+def block_ratio(correlation: Array) -> float:
     """Return the mean absolute correlation within blocks, over that between blocks.
 
     NaN with a single block.

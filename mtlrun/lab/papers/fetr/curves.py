@@ -135,7 +135,9 @@ def learning_curve(
     curves = _fit_curves(sizes, errors)
     extrapolated, half_width = curves.extrapolate(rows)
     printed = printed_errors(published, data, method)
-    distance = np.array(list(map(_distance, printed, extrapolated, half_width)))
+    distance = np.array(
+        list(map(distance_beyond_rounding, printed, extrapolated, half_width))
+    )
     mean_limits = curves.limits.mean(axis=(0, 1))
     per_task = {
         "mse": fits.errors(np.arange(fits.n_rows)),
@@ -171,7 +173,7 @@ def learning_curve(
 
 
 @dataclass(frozen=True)
-class _LearningCurves:
+class LearningCurves:
     """Learning curves ``limit + slope / n``, one per task, partition and group.
 
     Attributes
@@ -200,14 +202,14 @@ class _LearningCurves:
         return errors.mean(axis=(0, 1)), np.sqrt(variances) * quantile
 
 
-def _fit_curves(sizes: Array, errors: Array) -> _LearningCurves:
+def _fit_curves(sizes: Array, errors: Array) -> LearningCurves:
     """Fit learning curves to errors of shape (partitions, groups, sizes, tasks)."""
     n_partitions, n_groups = errors.shape[:2]
     design = np.column_stack([np.ones(len(sizes)), 1.0 / sizes])
     targets = np.hstack(list(errors.reshape(-1, *errors.shape[2:])))
     solution = np.linalg.lstsq(design, targets, rcond=None)[0]
     limits, slopes = solution.reshape(2, n_partitions, n_groups, -1)
-    return _LearningCurves(limits, slopes)
+    return LearningCurves(limits, slopes)
 
 
 def _without_nan(values: Array) -> list[float | None]:
@@ -255,7 +257,9 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
     return [by_task.get(str(task)) for task in data.tasks]
 
 
-def _distance(printed: Printed | None, extrapolated: float, half: float) -> float:
+def distance_beyond_rounding(
+    printed: Printed | None, extrapolated: float, half: float
+) -> float:
     """Return how far a printed error is from the extrapolated one, beyond rounding.
 
     The unit is half the width of the interval. NaN if no error is printed.

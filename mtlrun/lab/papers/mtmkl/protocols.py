@@ -313,7 +313,7 @@ def _authors_run(
         slopes = np.empty_like(theta)
         accuracies = np.empty(len(labels))
         for t in tasks:
-            points = _solutions(machines, t, theta[t], costs)
+            points = solutions_of_task(machines, t, theta[t], costs)
             accuracy_by_cost = [validation.accuracy(t, point) for point in points]
             best = int(np.argmax(accuracy_by_cost))
             accuracies[t] = accuracy_by_cost[best]
@@ -324,7 +324,7 @@ def _authors_run(
     return _AuthorsRun(max(scores[:N_SCORED_ITERATIONS]), test_accuracies, theta)
 
 
-def _solutions(
+def solutions_of_task(
     machines: Mapping[float, SvmTasks],
     task: int,
     theta: np.ndarray,

@@ -116,7 +116,7 @@ def sharing(
             "best_on_test": best_on_test,
             "rows_per_task": train_data.n_samples / train_data.n_tasks,
             "gain": proposed.mean - limit.mean,
-            "gain_named": _mean_of_named(gains, dataset),
+            "gain_named": mean_of_named(gains, dataset),
             "gain_over_stl": proposed.mean - separate.mean,
             "gain_over_one_kernel": proposed.mean - one_kernel,
             "largest_gain": best_on_test - limit.mean,
@@ -136,7 +136,7 @@ def _best_on_validation(
     return test
 
 
-def _mean_of_named(values: np.ndarray, dataset: Dataset) -> float:
+def mean_of_named(values: np.ndarray, dataset: Dataset) -> float:
     """Return the mean over the tasks that the paper names; NaN without one of them."""
     named = named_tasks(dataset)
     if not named:

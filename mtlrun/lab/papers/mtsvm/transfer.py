@@ -92,7 +92,7 @@ def svm_transfer(
             f"tasks {tuple(dataset.tasks)}"
         )
     target_task = dataset.tasks.index(target)
-    train, test = _sample_rows(
+    train, test = sample_rows(
         dataset, target_task, target_rows, other_rows, test_rows, seed
     )
     couplings_by_model = {
@@ -121,7 +121,7 @@ def svm_transfer(
     return AnalysisResult(values, per_task={"auc": [float(auc) for auc in aucs]})
 
 
-def _sample_rows(
+def sample_rows(
     dataset: Dataset,
     target_task: int,
     target_rows: int,
