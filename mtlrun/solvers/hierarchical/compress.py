@@ -307,6 +307,35 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
     return Compressed(blocks, rest, n, rows, variance), columns
 
 
+def of_rows(A: Array, y: Array, sizes: Array, original: Compressed) -> Compressed:
+    """Compress rows that were changed, such as by an autoregressive process.
+
+    Parameters
+    ----------
+    A : ndarray of shape (N, p)
+        Rows sorted by task, the level (or what it became) first, times the roots of
+        weights.
+    y : ndarray of shape (N,)
+    sizes : ndarray of shape (T,)
+        Rows per task.
+    original : Compressed
+        The rows before, which are counted.
+    """
+    offsets = np.cumsum(sizes) - sizes
+
+    def take(tasks: Array, n: int) -> Array:
+        is_row = np.arange(n) < sizes[tasks, None]
+        rows = (offsets[tasks, None] + np.arange(n))[is_row]
+        out = np.zeros((len(tasks), n, A.shape[1] + 1))
+        out[is_row] = np.column_stack([A[rows], y[rows]])
+        return out
+
+    blocks, rest = _factorized(take, sizes, A.shape[1])
+    blocks = [_without_spare_rows(block, rest, True) for block in blocks]
+    variance = _variance(blocks, rest, original.n)
+    return replace(original, blocks=blocks, rest=rest, variance=variance)
+
+
 def _columns(
     data: TaskData,
     X: Array,
