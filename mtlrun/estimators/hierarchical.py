@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.weights import warn_of_scale
@@ -25,6 +26,7 @@ from mtlrun.estimators.base import (
 from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
+from mtlrun.estimators.summary import SummaryTable, log_std_errors
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData, dense
@@ -35,6 +37,7 @@ from mtlrun.solvers.hierarchical.compress import (
     Compressed,
     of_data,
     of_statistics,
+    varies_within,
 )
 from mtlrun.solvers.hierarchical.fit import (
     FEW_COLUMNS,
@@ -290,8 +293,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     choose. `coef_` is the posterior mean (the best linear unbiased prediction). Columns
     are standardized inside. A variance of zero is an answer, not an error: the tasks do
     not differ there, as far as the rows can tell. Slopes of columns that vary within
-    fewer than three tasks have no variance, as their likelihood is flat: a single row
-    cannot tell a slope from a level.
+    fewer than three tasks have no variance by design: no task shows its slope, which
+    would only let the variance of levels depend on the column.
 
     In lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal
     covariance. It is meant for ragged tasks; for many targets on the same rows it
@@ -693,6 +696,61 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             means,
             errors,
         )
+
+    def summary(self) -> pd.DataFrame:
+        """Return estimates, standard deviations, R2 and convergence in a frame.
+
+        Lines and formulas are those of `mtlrun.estimators.summary`. Standard deviations
+        have intervals if the prior is normal and the noise common.
+
+        Returns
+        -------
+        DataFrame
+            Index (section, name); columns estimate, std_error, df, low, high, share.
+        """
+        check_is_fitted(self, "_posterior")
+        data = self._posterior.data
+        first = int(self.fit_intercept)
+        log_errors = np.full(data.p, np.nan)
+        noise_error = np.nan
+        if self.prior == "normal" and not np.isfinite(self.noise_degrees_):
+            with one_thread_if_small(data.p):
+                result = fit_covariance(self._problem(data), self.covariance)
+            value = result.fit.value
+            random = result.m.random
+            Theta = value.Theta
+            if Theta.ndim == 1:
+                Theta = np.diag(Theta)
+            if len(random):
+                log_errors[random] = log_std_errors(
+                    lambda Theta: result.m(Theta, value.kappa).criterion, Theta
+                )
+            n_varying = int((np.diag(Theta) > 0).sum())
+            n_left = data.N - max(data.T * n_varying, data.p)
+            if n_left > 0:
+                noise_error = float(1 / np.sqrt(2 * n_left))
+        varies = np.zeros((data.T, data.p), dtype=bool)
+        for block in data.blocks:
+            varies[block.tasks] = varies_within(block.R, bool(first))
+        is_of_tasks = (np.diag(self.covariance_) > 0) | ~varies.any(axis=0)
+        is_of_tasks[:first] = True
+        df = np.where(is_of_tasks, data.T - 1, data.N - data.T - data.p + first)
+        table = SummaryTable()
+        names = self._names(np.arange(data.p))
+        table.add_coefficients(self, names, np.maximum(df, 1), log_errors)
+        shares = self.variance_shares_
+        noise_std = float(np.sqrt(self.noise_variance_))
+        table.add_std("noise", noise_std, noise_error, shares["noise"])
+        table.add_fit(
+            shares["mean"],
+            shares["noise"],
+            n_tasks=data.T,
+            n_rows=data.N,
+            converged=self.converged_,
+            gap=self.gap_,
+            log_likelihood=self.log_likelihood_,
+        )
+        return table.frame()
 
     # ---------------------------------------------------------------- prediction
 

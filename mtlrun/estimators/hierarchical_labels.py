@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from mtlrun.estimators.hierarchical import (
 )
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
+from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical.compress import Columns, standardized
@@ -237,6 +239,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             if self.ridge == 0:
                 self._warn_of_separation(model)
         self.single_class_ = problem.m.single_class()
+        self._n_rows = float(data.full_weights().sum())
         self._publish_fit(model, columns)
         original = model.m.coefficients(model.fit.value) @ columns.back().T
         return self._result(model.fit, original[:, 1:].T, original[:, 0])
@@ -459,6 +462,37 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """
         check_is_fitted(self, "_estimates")
         return self._estimates
+
+    def summary(self) -> pd.DataFrame:
+        """Return estimates, standard deviations, R2 and convergence in a frame.
+
+        Lines and formulas are those of `mtlrun.estimators.summary`, in log-odds.
+        Standard deviations have no intervals: a model of labels keeps no rows.
+
+        Returns
+        -------
+        DataFrame
+            Index (section, name); columns estimate, std_error, df, low, high, share.
+        """
+        check_is_fitted(self, "_posterior")
+        p = len(self.covariance_)
+        shares_of_variance = self.variance_shares_
+        table = SummaryTable()
+        table.add_coefficients(
+            self, self._names(np.arange(p)), np.full(p, np.inf), np.full(p, np.nan)
+        )
+        noise_std = float(np.sqrt(LOGISTIC_VARIANCE))
+        table.add_std("noise", noise_std, np.nan, shares_of_variance["noise"])
+        table.add_fit(
+            shares_of_variance["mean"],
+            shares_of_variance["noise"],
+            n_tasks=len(self.tasks_),
+            n_rows=self._n_rows,
+            converged=self.converged_,
+            gap=self.gap_,
+            log_likelihood=self.log_likelihood_,
+        )
+        return table.frame()
 
     def _is_logistic(self) -> bool:
         return True

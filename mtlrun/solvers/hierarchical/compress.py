@@ -160,10 +160,10 @@ def varies_within(R: Array, intercept: bool) -> Array:
 def can_differ(varies: Array) -> Array:
     """Return the columns whose coefficients get a variance between tasks, (p,).
 
-    The slope of a column that varies within one task only cannot be distinguished from
-    the mean of the slopes: the likelihood is flat, and any variance fits as well as
-    zero. Two slopes say hardly more. A column must therefore vary within at least
-    `VARYING_TASKS` tasks, or within both of two tasks.
+    Where a column is constant within tasks, a variance of its slope makes the variance
+    of the levels depend on the column. That can raise the likelihood, but no task shows
+    its slope. One or two slopes say hardly anything about a variance. A column must
+    therefore vary within at least `VARYING_TASKS` tasks, or within both of two tasks.
 
     Parameters
     ----------

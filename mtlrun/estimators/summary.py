@@ -1,0 +1,202 @@
+"""Summaries of hierarchical and smooth models, as users of mixed models know them.
+
+A summary is a data frame whose index has a section and a name:
+
+mean
+    Means of the coefficients with standard errors and t intervals. Their degrees of
+    freedom follow the containment rule of nlme (Pinheiro and Bates 2000): tasks for the
+    intercept and for coefficients that differ between tasks or are constant within
+    them, rows for the others. Labels have normal intervals.
+std
+    Standard deviations between tasks and of the noise. "level" is at the mean of the
+    columns, "intercept" where they are zero, as in lme4. `share` is the contribution
+    to the variance of the targets. Intervals are Wald's, for the logarithm.
+R2
+    Of Nakagawa and Schielzeth (2013), with the variances of slopes (Johnson 2014):
+    marginal = F / (F + U + E) and conditional = (F + U) / (F + U + E), where F is the
+    variance of the predictions of the mean coefficients, U the mean variance of the
+    differences between tasks, and E that of the noise; pi^2 / 3 for labels.
+fit
+    Tasks, rows, log-likelihood, and whether the solver converged (1 or 0), with the
+    gap of `gap_`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t as student_t
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Probability of the intervals.
+LEVEL = 0.95
+#: Columns of a summary.
+COLUMNS = ("estimate", "std_error", "df", "low", "high", "share")
+#: Significant digits, and longest name, of a printed summary.
+DIGITS = 4
+MAX_NAME = 20
+
+
+@dataclass
+class SummaryTable:
+    """Lines of a summary."""
+
+    index: list[tuple[str, str]] = field(default_factory=list)
+    rows: list[dict[str, float]] = field(default_factory=list)
+
+    def add(self, section: str, name: str, **values: float) -> None:
+        """Add a line; cells that are not given are empty (NaN)."""
+        self.index.append((section, name))
+        self.rows.append(values)
+
+    def add_mean(self, name: str, estimate: float, error: float, df: float) -> None:
+        """Add a mean coefficient with its interval."""
+        width = float(student_t.ppf(0.5 + LEVEL / 2, df)) * error
+        self.add(
+            "mean",
+            name,
+            estimate=estimate,
+            std_error=error,
+            df=df,
+            low=estimate - width,
+            high=estimate + width,
+        )
+
+    def add_std(
+        self, name: str, std: float, log_error: float, share: float = np.nan
+    ) -> None:
+        """Add a standard deviation, with the standard error of its logarithm."""
+        factor = np.exp(float(student_t.ppf(0.5 + LEVEL / 2, np.inf)) * log_error)
+        self.add(
+            "std",
+            name,
+            estimate=std,
+            std_error=std * log_error,
+            low=std / factor,
+            high=std * factor,
+            share=share,
+        )
+
+    def add_coefficients(
+        self, model: Any, names: list[str], df: Array, log_errors: Array
+    ) -> None:
+        """Add means and standard deviations of coefficients between tasks.
+
+        Parameters
+        ----------
+        model : HierarchicalMTL or HierarchicalMTLClassifier
+        names : list of str
+            Of the p coefficients, the level first.
+        df : ndarray of shape (p,)
+            Degrees of freedom of the means.
+        log_errors : ndarray of shape (p,)
+            Standard errors of the logarithms of standard deviations.
+        """
+        columns = model._columns
+        first = int(columns.intercept)
+        L = columns.back()
+        covariance = L @ model._posterior.mean_covariance @ L.T
+        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
+        if first:
+            self.add_mean("intercept", model.mean_intercept_, errors[0], float(df[0]))
+        rows = zip(names[first:], model.mean_coef_, errors[1:], df[first:], strict=True)
+        for name, estimate, error, degrees in rows:
+            self.add_mean(name, float(estimate), error, float(degrees))
+        if first:
+            # Columns that count as constant have units of 0.
+            units = np.where(columns.units > 0, columns.units, 1.0)
+            of_intercept = L[0] / units
+            variance = float(of_intercept @ model.covariance_ @ of_intercept)
+            self.add_std("intercept", float(np.sqrt(max(variance, 0.0))), np.nan)
+        stds = np.sqrt(np.maximum(np.diag(model.covariance_), 0.0)).tolist()
+        shares = model.heterogeneity_.tolist()
+        for row in zip(names, stds, log_errors.tolist(), shares, strict=True):
+            self.add_std(*row)
+
+    def add_fit(
+        self,
+        mean_share: float,
+        noise_share: float,
+        n_tasks: int,
+        n_rows: float,
+        converged: bool,
+        gap: float | None,
+        log_likelihood: float,
+    ) -> None:
+        """Add R2, sizes and convergence."""
+        self.add("R2", "marginal", estimate=mean_share)
+        self.add("R2", "conditional", estimate=1.0 - noise_share)
+        self.add("fit", "tasks", estimate=n_tasks)
+        self.add("fit", "rows", estimate=n_rows)
+        self.add("fit", "log-likelihood", estimate=log_likelihood)
+        self.add("fit", "converged", estimate=float(converged))
+        if gap is not None:
+            self.add("fit", "gap", estimate=gap)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the summary."""
+        index = pd.MultiIndex.from_tuples(self.index, names=["section", "name"])
+        return pd.DataFrame(self.rows, index=index, columns=list(COLUMNS), dtype=float)
+
+
+def summary_lines(summary: pd.DataFrame) -> list[str]:
+    """Return a summary as lines of at most 80 columns."""
+
+    def name(text: str) -> str:
+        return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 3]}..."
+
+    texts = summary.map(lambda value: "" if np.isnan(value) else f"{value:.{DIGITS}g}")
+    texts = texts.rename(index=name, level="name").reset_index()
+    repeated = texts["section"].eq(texts["section"].shift())
+    texts["section"] = texts["section"].mask(repeated, "")
+    lines = texts.rename(columns={"section": "", "name": ""}).to_string(index=False)
+    return [line.rstrip() for line in lines.splitlines()]
+
+
+def log_std_errors(criterion: Any, Theta: Array, step: float = 0.05) -> Array:
+    """Return standard errors of the logarithms of standard deviations.
+
+    They come from second differences of minus twice the log-likelihood, whose other
+    parameters but correlations are free. NaN for standard deviations that are zero, and
+    for all where the second differences are no positive definite matrix.
+
+    Parameters
+    ----------
+    criterion : callable
+        Minus twice the log-likelihood for a covariance (p, p).
+    Theta : ndarray of shape (p, p)
+        The estimate.
+    step : float
+        Of the logarithms.
+    """
+    errors = np.full(len(Theta), np.nan)
+    positive = np.flatnonzero(
+        np.diag(Theta) > 1e-10 * max(np.diag(Theta).max(), 1e-300)
+    )
+    k = len(positive)
+    if not 0 < k <= 12:
+        return errors
+
+    def at(*moves: tuple[int, float]) -> float:
+        logs = np.zeros(len(Theta))
+        for j, move in moves:
+            logs[positive[j]] += move
+        scale = np.exp(logs)
+        return float(criterion(Theta * np.outer(scale, scale)))
+
+    center = at()
+    hessian = np.zeros((k, k))
+    for i in range(k):
+        hessian[i, i] = (at((i, step)) - 2 * center + at((i, -step))) / step**2
+        for j in range(i):
+            both = at((i, step), (j, step)) + at((i, -step), (j, -step))
+            opposite = at((i, step), (j, -step)) + at((i, -step), (j, step))
+            hessian[i, j] = (both - opposite) / (4 * step**2)
+            hessian[j, i] = hessian[i, j]
+    if np.linalg.eigvalsh(hessian)[0] > 0:
+        errors[positive] = np.sqrt(2 * np.diag(np.linalg.inv(hessian)))
+    return errors
