@@ -747,7 +747,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             n_tasks=data.T,
             n_rows=data.N,
             converged=self.converged_,
-            gap=self.gap_,
             log_likelihood=self.log_likelihood_,
         )
         return table.frame()

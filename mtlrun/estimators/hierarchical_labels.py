@@ -489,7 +489,6 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             n_tasks=len(self.tasks_),
             n_rows=self._n_rows,
             converged=self.converged_,
-            gap=self.gap_,
             log_likelihood=self.log_likelihood_,
         )
         return table.frame()

@@ -508,7 +508,6 @@ class SmoothModel(BaseMTL):
             n_tasks=len(self.tasks_),
             n_rows=len(self._training_rows()[0]),
             converged=self.converged_,
-            gap=self.gap_,
             log_likelihood=np.nan,
         )
         return table.frame()

@@ -17,8 +17,8 @@ R2
     variance of the predictions of the mean coefficients, U the mean variance of the
     differences between tasks, and E that of the noise; pi^2 / 3 for labels.
 fit
-    Tasks, rows, log-likelihood, and whether the solver converged (1 or 0), with the
-    gap of `gap_`.
+    Tasks, rows, log-likelihood, and whether the solver converged (1 or 0); `gap_` says
+    how closely.
 """
 
 from __future__ import annotations
@@ -124,7 +124,6 @@ class SummaryTable:
         n_tasks: int,
         n_rows: float,
         converged: bool,
-        gap: float | None,
         log_likelihood: float,
     ) -> None:
         """Add R2, sizes and convergence."""
@@ -134,8 +133,6 @@ class SummaryTable:
         self.add("fit", "rows", estimate=n_rows)
         self.add("fit", "log-likelihood", estimate=log_likelihood)
         self.add("fit", "converged", estimate=float(converged))
-        if gap is not None:
-            self.add("fit", "gap", estimate=gap)
 
     def frame(self) -> pd.DataFrame:
         """Return the summary."""
@@ -154,7 +151,7 @@ def summary_lines(summary: pd.DataFrame) -> list[str]:
     repeated = texts["section"].eq(texts["section"].shift())
     texts["section"] = texts["section"].mask(repeated, "")
     lines = texts.rename(columns={"section": "", "name": ""}).to_string(index=False)
-    return [line.rstrip() for line in lines.splitlines()]
+    return [line.rstrip() for line in lines.split("\n")]
 
 
 def log_std_errors(criterion: Any, Theta: Array, step: float = 0.05) -> Array:

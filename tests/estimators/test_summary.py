@@ -4,9 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun import compare, load_model
 from mtlrun.data import load_dataset
-from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import DataError
 from mtlrun.estimators import (
     HierarchicalMTL,
@@ -122,25 +120,3 @@ def test_summaries_of_models_without_intercepts_few_tasks_or_zero_variances_work
     assert summary.summary().loc[("std", "level"), "estimate"] < 1e-3
     pooled = SmoothPooled().fit(X, y, task_id=task).summary()
     assert pooled.loc[("fit", "tasks"), "estimate"] == 3
-
-
-def test_show_prints_the_summary_of_a_saved_model(mtlrun, tmp_path):
-    X, y, task = table(n_tasks=8)
-    result = compare(
-        X.assign(clinic=task, y=y),
-        target="y",
-        task="clinic",
-        methods=["HierarchicalMTL"],
-        splits=3,
-        repeats=1,
-        folds=2,
-    )
-    result.save(tmp_path / "model")
-    model = load_model(tmp_path / "model")
-    shown = mtlrun("show", str(tmp_path / "model"))
-    has_summary = hasattr(innermost(model.estimator), "summary")
-    assert has_summary
-    text = shown.output.partition("summary:\n")[2]
-    assert "conditional" in text
-    assert "dose" in text
-    assert max(map(len, text.splitlines())) <= 80
