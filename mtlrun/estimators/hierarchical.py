@@ -732,9 +732,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         varies = np.zeros((data.T, data.p), dtype=bool)
         for block in data.blocks:
             varies[block.tasks] = varies_within(block.R, bool(first))
-        is_of_tasks = (np.diag(self.covariance_) > 0) | ~varies.any(axis=0)
+        differs = np.diag(self.covariance_) > 0
+        is_constant = ~varies.any(axis=0)
+        is_of_tasks = differs | is_constant
         is_of_tasks[:first] = True
-        df = np.where(is_of_tasks, data.T - 1, data.N - data.T - data.p + first)
+        df_of_rows = data.N - data.T - data.p + first
+        df = np.where(is_of_tasks, data.T - 1, df_of_rows)
         table = SummaryTable()
         names = self._names(np.arange(data.p))
         table.add_coefficients(self, names, np.maximum(df, 1), log_errors)

@@ -490,8 +490,11 @@ class SmoothModel(BaseMTL):
         if posterior is not None and posterior.uncertainty is not None:
             theta = np.where(posterior.theta > 0, posterior.theta, np.nan)
             covariance = posterior.uncertainty.covariance
-            log_errors = 0.5 * np.sqrt(np.maximum(np.diag(covariance), 0.0)) / theta
-            noise_error = float(1 / np.sqrt(2 * posterior.uncertainty.nu))
+            errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+            # The logarithm of a root has half the relative error.
+            log_errors = 0.5 * errors / theta
+            nu = posterior.uncertainty.nu
+            noise_error = float(1 / np.sqrt(2 * nu))
         shares = {}
         for name, share in self.variance_shares_.items():
             shares[name] = float(np.mean(share))

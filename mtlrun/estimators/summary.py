@@ -28,12 +28,15 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 from scipy.stats import t as student_t
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Probability of the intervals.
 LEVEL = 0.95
+#: With more standard deviations than this, none has an interval.
+MAX_STDS = 12
 #: Columns of a summary.
 COLUMNS = ("estimate", "std_error", "df", "low", "high", "share")
 #: Significant digits, and longest name, of a printed summary.
@@ -55,7 +58,8 @@ class SummaryTable:
 
     def add_mean(self, name: str, estimate: float, error: float, df: float) -> None:
         """Add a mean coefficient with its interval."""
-        width = float(student_t.ppf(0.5 + LEVEL / 2, df)) * error
+        quantile = float(student_t.ppf(0.5 + LEVEL / 2, df))
+        width = quantile * error
         self.add(
             "mean",
             name,
@@ -70,7 +74,8 @@ class SummaryTable:
         self, name: str, std: float, log_error: float, share: float = np.nan
     ) -> None:
         """Add a standard deviation, with the standard error of its logarithm."""
-        factor = np.exp(float(student_t.ppf(0.5 + LEVEL / 2, np.inf)) * log_error)
+        quantile = float(norm.ppf(0.5 + LEVEL / 2))
+        factor = float(np.exp(quantile * log_error))
         self.add(
             "std",
             name,
@@ -100,7 +105,8 @@ class SummaryTable:
         first = int(columns.intercept)
         L = columns.back()
         covariance = L @ model._posterior.mean_covariance @ L.T
-        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0)).tolist()
+        variances = np.maximum(np.diag(covariance), 0.0)
+        errors = np.sqrt(variances).tolist()
         if first:
             self.add_mean("intercept", model.mean_intercept_, errors[0], float(df[0]))
         rows = zip(names[first:], model.mean_coef_, errors[1:], df[first:], strict=True)
@@ -110,9 +116,11 @@ class SummaryTable:
             # Columns that count as constant have units of 0.
             units = np.where(columns.units > 0, columns.units, 1.0)
             of_intercept = L[0] / units
-            variance = float(of_intercept @ model.covariance_ @ of_intercept)
-            self.add_std("intercept", float(np.sqrt(max(variance, 0.0))), np.nan)
-        stds = np.sqrt(np.maximum(np.diag(model.covariance_), 0.0)).tolist()
+            variance = of_intercept @ model.covariance_ @ of_intercept
+            std = float(np.sqrt(np.maximum(variance, 0.0)))
+            self.add_std("intercept", std, np.nan)
+        variances = np.maximum(np.diag(model.covariance_), 0.0)
+        stds = np.sqrt(variances).tolist()
         shares = model.heterogeneity_.tolist()
         for row in zip(names, stds, log_errors.tolist(), shares, strict=True):
             self.add_std(*row)
@@ -171,11 +179,11 @@ def log_std_errors(criterion: Any, Theta: Array, step: float = 0.05) -> Array:
         Of the logarithms.
     """
     errors = np.full(len(Theta), np.nan)
-    positive = np.flatnonzero(
-        np.diag(Theta) > 1e-10 * max(np.diag(Theta).max(), 1e-300)
-    )
+    variances = np.diag(Theta)
+    is_positive = variances > 1e-10 * variances.max()
+    positive = np.flatnonzero(is_positive)
     k = len(positive)
-    if not 0 < k <= 12:
+    if not 0 < k <= MAX_STDS:
         return errors
 
     def at(*moves: tuple[int, float]) -> float:
@@ -188,12 +196,19 @@ def log_std_errors(criterion: Any, Theta: Array, step: float = 0.05) -> Array:
     center = at()
     hessian = np.zeros((k, k))
     for i in range(k):
-        hessian[i, i] = (at((i, step)) - 2 * center + at((i, -step))) / step**2
+        above = at((i, step))
+        below = at((i, -step))
+        hessian[i, i] = (above - 2 * center + below) / step**2
         for j in range(i):
-            both = at((i, step), (j, step)) + at((i, -step), (j, -step))
+            # Differences along both diagonals of a square.
+            same = at((i, step), (j, step)) + at((i, -step), (j, -step))
             opposite = at((i, step), (j, -step)) + at((i, -step), (j, step))
-            hessian[i, j] = (both - opposite) / (4 * step**2)
-            hessian[j, i] = hessian[i, j]
-    if np.linalg.eigvalsh(hessian)[0] > 0:
-        errors[positive] = np.sqrt(2 * np.diag(np.linalg.inv(hessian)))
+            second = (same - opposite) / (4 * step**2)
+            hessian[i, j] = second
+            hessian[j, i] = second
+    smallest = np.linalg.eigvalsh(hessian)[0]
+    if smallest > 0:
+        # Of minus twice the log-likelihood, half of the second derivative counts.
+        covariance = 2 * np.linalg.inv(hessian)
+        errors[positive] = np.sqrt(np.diag(covariance))
     return errors
