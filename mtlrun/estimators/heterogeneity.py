@@ -139,20 +139,31 @@ class CheckedRows:
         """
         problem = self.problem
         if how == "lrt":
-            is_testable = problem.data.can_differ(problem.intercept)[columns]
-            ratios = iter(inference.ratio_tests(problem, columns[is_testable]))
+            can_differ = problem.data.can_differ(problem.intercept)
+            is_testable = can_differ[columns]
+            testable = columns[is_testable]
+            ratios = inference.ratio_tests(problem, testable)
             untestable = inference.SignificanceTest(np.nan, np.nan)
-            return [next(ratios) if t else untestable for t in is_testable]
+            outcomes = [untestable] * len(columns)
+            positions = np.flatnonzero(is_testable)
+            for position, ratio in zip(positions, ratios, strict=True):
+                outcomes[position] = ratio
+            return outcomes
         varying = problem.random
         if how == "score":
             # A slope that differs between tasks takes a row of each task from the test.
             large = fit_covariance(problem, "diagonal")
-            differing = large.m.random[large.fit.value.Theta > 0]
-            varying = np.union1d(differing, np.arange(int(problem.intercept)))
-        return [
-            self.test(np.array([j]), np.setdiff1d(varying, j), how, draws, seed)
-            for j in columns
-        ]
+            is_differing = large.fit.value.Theta > 0
+            differing = large.m.random[is_differing]
+            level = np.arange(int(problem.intercept))
+            varying = np.union1d(differing, level)
+        outcomes = []
+        for j in columns:
+            tested = np.array([j])
+            untested = np.setdiff1d(varying, j)
+            outcome = self.test(tested, untested, how, draws, seed)
+            outcomes.append(outcome)
+        return outcomes
 
 
 def assumptions_of_labels(
@@ -174,7 +185,9 @@ def rows_text(checks: RowChecks, names: Callable[[Array], list[str]]) -> str:
         return "independent rows"
     text = f"rows correlated with the next one by {checks.correlation:.2f}"
     if checks.along is not None:
-        text += f" along {names(np.array([checks.along]))[0]}"
+        column = np.array([checks.along])
+        [name] = names(column)
+        text += f" along {name}"
     return text
 
 
@@ -182,7 +195,10 @@ def effects_text(checks: RowChecks, names: Callable[[Array], list[str]]) -> str:
     """Return what is assumed of the effects that tasks share."""
     if not checks.curves:
         return "linear effects"
-    curves = [" * ".join(names(np.array(columns))) for columns in checks.curves]
+    curves = []
+    for columns in checks.curves:
+        factors = names(np.array(columns))
+        curves.append(" * ".join(factors))
     text = ", ".join(curves[:MAX_NAMED_CURVES])
     if len(curves) > MAX_NAMED_CURVES:
         text += f" and {len(curves) - MAX_NAMED_CURVES} more"
@@ -207,8 +223,15 @@ def adjusted(
     """Return tests of single slopes, adjusted as if all of a family were tested and the
     others had shown nothing.
     """
-    p_values = inference.holm([p for _, p in outcomes], family)
-    return [
-        HeterogeneityTest(name, method, statistic, p, assumes)
-        for name, (statistic, _), p in zip(names, outcomes, p_values, strict=True)
-    ]
+    p_values = inference.holm([outcome.p_value for outcome in outcomes], family)
+    tests = []
+    for name, outcome, p_value in zip(names, outcomes, p_values, strict=True):
+        test = HeterogeneityTest(
+            tested=name,
+            method=method,
+            statistic=outcome.statistic,
+            p_value=p_value,
+            assumes=assumes,
+        )
+        tests.append(test)
+    return tests
