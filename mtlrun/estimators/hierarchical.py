@@ -26,7 +26,7 @@ from mtlrun.estimators.base import (
 from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
-from mtlrun.estimators.summary import SummaryTable, log_std_errors
+from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData, dense
@@ -51,6 +51,7 @@ from mtlrun.solvers.hierarchical.fit import (
     integrated,
     own_noise,
 )
+from mtlrun.solvers.hierarchical.inference import log_std_errors
 from mtlrun.solvers.hierarchical.posterior import Posterior, Shares, variance_shares
 from mtlrun.solvers.hierarchical.row_checks import check_rows, corrected
 from mtlrun.utils.processes import one_thread_if_small

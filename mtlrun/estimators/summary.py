@@ -35,8 +35,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Probability of the intervals.
 LEVEL = 0.95
-#: With more standard deviations than this, none has an interval.
-MAX_STDS = 12
 #: Columns of a summary.
 COLUMNS = ("estimate", "std_error", "df", "low", "high", "share")
 #: Significant digits, and longest name, of a printed summary.
@@ -135,12 +133,17 @@ class SummaryTable:
         log_likelihood: float,
     ) -> None:
         """Add R2, sizes and convergence."""
-        self.add("R2", "marginal", estimate=mean_share)
-        self.add("R2", "conditional", estimate=1.0 - noise_share)
-        self.add("fit", "tasks", estimate=n_tasks)
-        self.add("fit", "rows", estimate=n_rows)
-        self.add("fit", "log-likelihood", estimate=log_likelihood)
-        self.add("fit", "converged", estimate=float(converged))
+        conditional = 1.0 - noise_share
+        lines = [
+            ("R2", "marginal", mean_share),
+            ("R2", "conditional", conditional),
+            ("fit", "tasks", n_tasks),
+            ("fit", "rows", n_rows),
+            ("fit", "log-likelihood", log_likelihood),
+            ("fit", "converged", float(converged)),
+        ]
+        for section, name, value in lines:
+            self.add(section, name, estimate=value)
 
     def frame(self) -> pd.DataFrame:
         """Return the summary."""
@@ -152,63 +155,22 @@ def summary_lines(summary: pd.DataFrame) -> list[str]:
     """Return a summary as lines of at most 80 columns."""
 
     def name(text: str) -> str:
-        return text if len(text) <= MAX_NAME else f"{text[: MAX_NAME - 3]}..."
+        if len(text) <= MAX_NAME:
+            return text
+        start = text[: MAX_NAME - 3]
+        return f"{start}..."
 
-    texts = summary.map(lambda value: "" if np.isnan(value) else f"{value:.{DIGITS}g}")
-    texts = texts.rename(index=name, level="name").reset_index()
-    repeated = texts["section"].eq(texts["section"].shift())
-    texts["section"] = texts["section"].mask(repeated, "")
-    lines = texts.rename(columns={"section": "", "name": ""}).to_string(index=False)
+    def cell(value: float) -> str:
+        if np.isnan(value):
+            return ""
+        return f"{value:.{DIGITS}g}"
+
+    texts = summary.map(cell)
+    texts = texts.rename(index=name, level="name")
+    texts = texts.reset_index()
+    sections = texts["section"]
+    is_repeated = sections.eq(sections.shift())
+    texts["section"] = sections.mask(is_repeated, "")
+    texts = texts.rename(columns={"section": "", "name": ""})
+    lines = texts.to_string(index=False)
     return [line.rstrip() for line in lines.split("\n")]
-
-
-def log_std_errors(criterion: Any, Theta: Array, step: float = 0.05) -> Array:
-    """Return standard errors of the logarithms of standard deviations.
-
-    They come from second differences of minus twice the log-likelihood, whose other
-    parameters but correlations are free. NaN for standard deviations that are zero, and
-    for all where the second differences are no positive definite matrix.
-
-    Parameters
-    ----------
-    criterion : callable
-        Minus twice the log-likelihood for a covariance (p, p).
-    Theta : ndarray of shape (p, p)
-        The estimate.
-    step : float
-        Of the logarithms.
-    """
-    errors = np.full(len(Theta), np.nan)
-    variances = np.diag(Theta)
-    is_positive = variances > 1e-10 * variances.max()
-    positive = np.flatnonzero(is_positive)
-    k = len(positive)
-    if not 0 < k <= MAX_STDS:
-        return errors
-
-    def at(*moves: tuple[int, float]) -> float:
-        logs = np.zeros(len(Theta))
-        for j, move in moves:
-            logs[positive[j]] += move
-        scale = np.exp(logs)
-        return float(criterion(Theta * np.outer(scale, scale)))
-
-    center = at()
-    hessian = np.zeros((k, k))
-    for i in range(k):
-        above = at((i, step))
-        below = at((i, -step))
-        hessian[i, i] = (above - 2 * center + below) / step**2
-        for j in range(i):
-            # Differences along both diagonals of a square.
-            same = at((i, step), (j, step)) + at((i, -step), (j, -step))
-            opposite = at((i, step), (j, -step)) + at((i, -step), (j, step))
-            second = (same - opposite) / (4 * step**2)
-            hessian[i, j] = second
-            hessian[j, i] = second
-    smallest = np.linalg.eigvalsh(hessian)[0]
-    if smallest > 0:
-        # Of minus twice the log-likelihood, half of the second derivative counts.
-        covariance = 2 * np.linalg.inv(hessian)
-        errors[positive] = np.sqrt(np.diag(covariance))
-    return errors
