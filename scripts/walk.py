@@ -42,10 +42,11 @@ class Counts:
 # The aims were set before a comparison had two alternatives, intervals and pictures, and
 # before packed statements became small functions with names. Lowered on 2026-11-28: what
 # a walk does not need is not executed on it, and functions that only forwarded are part
-# of their callers.
+# of their callers. Raised on 2026-11-29: tests of differences between tasks check what
+# they assume of the rows.
 LIMITS = {
     "reproduce": Counts(files=97, functions=930, classes=74),
-    "compare": Counts(files=123, functions=1184, classes=116),
+    "compare": Counts(files=125, functions=1214, classes=118),
 }
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
@@ -23,7 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mtlrun.comparison.atlas import SIMILAR, read_lines
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.names import distinct
-from mtlrun.data.splits import WEIGHT
+from mtlrun.data.splits import ORDER, TIME, WEIGHT
 from mtlrun.errors import ConfigError, MtlrunError
 from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
@@ -45,10 +46,11 @@ MAX_PRODUCTS = 20_000_000
 def differences(dataset: Dataset) -> str | None:
     """Return in words how tasks differ that have their own rows.
 
-    A hierarchical model is fitted to all rows. For numbers, exact score tests tell
-    whether tasks differ at all, and beyond their level; restricted likelihood ratios
-    tell in which slopes. For labels, all tests are likelihood ratios. The p-values of
-    slopes are adjusted by Holm's method.
+    A hierarchical model is fitted to all rows. For numbers, score tests tell whether
+    tasks differ at all, and beyond their level; restricted likelihood ratios tell in
+    which slopes, or score tests where the noise differs between tasks. For labels, all
+    tests are likelihood ratios. The p-values of slopes are adjusted by Holm's method.
+    The line ends with what the tests assume, after checks of the rows.
 
     Parameters
     ----------
@@ -77,8 +79,8 @@ def differences(dataset: Dataset) -> str | None:
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             if has_labels:
-                return _text(_fit_labels(X, dataset), names)
-            return _text(_fit_numbers(X, dataset), names)
+                return _text(_fit_labels(*_ordered_rows(X, names, dataset)), names)
+            return _text(_fit_numbers(*_ordered_rows(X, names, dataset)), names)
         except (MtlrunError, ValueError, np.linalg.LinAlgError):
             # The methods of the comparison will report what is wrong with the table.
             return None
@@ -130,21 +132,20 @@ class _Fitted:
     test_each: Callable[[Sequence[int]], list[HeterogeneityTest]]
 
 
-def _fit_numbers(X: np.ndarray, dataset: Dataset) -> _Fitted:
-    model = HierarchicalMTL("diagonal").fit(X, dataset.y, **_rows(dataset))
+def _fit_numbers(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
+    model = HierarchicalMTL("diagonal").fit(X, y, **rows)
     return _Fitted(
         variance="the variance",
         shares=model.variance_shares_,
         columns=model.heterogeneity_,
         test=model.test,
-        test_each=partial(model.test, method="lrt", each=True),
+        test_each=partial(model.test, each=True),
     )
 
 
-def _fit_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
-    rows = _rows(dataset)
-    model = HierarchicalMTLClassifier("diagonal").fit(X, dataset.y, **rows)
-    test = partial(model.test, X, dataset.y, **rows)
+def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
+    model = HierarchicalMTLClassifier("diagonal").fit(X, y, **rows)
+    test = partial(model.test, X, y, **rows)
     return _Fitted(
         variance="the variance behind the labels",
         shares=model.variance_shares_,
@@ -154,23 +155,35 @@ def _fit_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
     )
 
 
-def _rows(dataset: Dataset) -> dict[str, Any]:
-    """Return tasks and weights of the rows, as arguments of `fit` and `test`."""
-    rows = {"task_id": dataset.task_id}
-    if WEIGHT in dataset.source:
-        rows["sample_weight"] = dataset.source[WEIGHT]
-    return rows
+def _ordered_rows(
+    X: np.ndarray, names: list[str], dataset: Dataset
+) -> tuple[pd.DataFrame, np.ndarray, dict[str, Any]]:
+    """Return columns and targets in the order of time, where a column has that role.
+
+    The third value has tasks and weights, as arguments of `fit` and `test`.
+    """
+    source = dataset.source
+    time = source.get(ORDER, source.get(TIME, np.zeros(len(X))))
+    order = np.argsort(time, kind="stable")
+    rows = {"task_id": np.asarray(dataset.task_id)[order]}
+    if WEIGHT in source:
+        rows["sample_weight"] = source[WEIGHT][order]
+    return pd.DataFrame(X[order], columns=names), dataset.y[order], rows
 
 
 def _text(fitted: _Fitted, names: list[str]) -> str | None:
     overall = fitted.test("all")
     if not np.isfinite(overall.p_value):
-        return None
+        return overall.untestable or None
+    assumption = f"the tests assume {overall.assumes}"
     if overall.p_value > LEVEL:
-        method = "likelihood ratio test"
+        method = "likelihood ratio"
         if overall.method == "score":
-            method = "exact score test"
-        return f"no sign that the tasks differ ({method}, p = {overall.p_value:.2g})"
+            method = "score"
+        return (
+            f"no sign that the tasks differ ({method} test, p = {overall.p_value:.2g}); "
+            f"{assumption}"
+        )
     tasks = fitted.shares["tasks"]
     mean = fitted.shares["mean"]
     text = (
@@ -178,8 +191,8 @@ def _text(fitted: _Fitted, names: list[str]) -> str | None:
         f"{mean:.0%}"
     )
     if fitted.test("slopes").p_value > LEVEL:
-        return f"{text}; they differ in level only"
-    return f"{text}; {_slopes_text(fitted, names)}"
+        return f"{text}; they differ in level only; {assumption}"
+    return f"{text}; {_slopes_text(fitted, names)}; {assumption}"
 
 
 def _slopes_text(fitted: _Fitted, names: list[str]) -> str:

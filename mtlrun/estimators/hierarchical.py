@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.weights import warn_of_scale
@@ -22,18 +23,21 @@ from mtlrun.estimators.base import (
     rows_by_code,
     scores_by_code,
 )
+from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
+from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData, dense
-from mtlrun.solvers.hierarchical import inference, mixtures
+from mtlrun.solvers.hierarchical import mixtures
 from mtlrun.solvers.hierarchical.compress import (
     CONSTANT,
     Columns,
     Compressed,
     of_data,
     of_statistics,
+    varies_within,
 )
 from mtlrun.solvers.hierarchical.fit import (
     FEW_COLUMNS,
@@ -47,14 +51,13 @@ from mtlrun.solvers.hierarchical.fit import (
     integrated,
     own_noise,
 )
+from mtlrun.solvers.hierarchical.inference import log_std_errors
 from mtlrun.solvers.hierarchical.posterior import Posterior, Shares, variance_shares
+from mtlrun.solvers.hierarchical.row_checks import check_rows, corrected
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Default numbers of simulated tables of a bootstrap, and of draws of a score test.
-BOOTSTRAP = 199
-DRAWS = 999
 # A column varies within a task where more than this share of it is left without its
 # mean.
 _WITHIN = 1e-9
@@ -111,26 +114,6 @@ class Estimates:
 #: without intercept, and the models with a normal prior, by their settings.
 _Known = tuple[Compressed, Columns, dict[Any, Result]]
 _compressed: WeakKeyDictionary[TaskData, dict[bool, _Known]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True)
-class HeterogeneityTest:
-    """A test of the hypothesis that tasks do not differ in something.
-
-    Attributes
-    ----------
-    tested : str
-        "all", "slopes" or the name of a column.
-    method : {"score", "f", "lrt", "bootstrap"}
-    statistic, p_value : float
-        The p-value of several columns tested one by one is adjusted by Holm; NaN where
-        the rows do not suffice.
-    """
-
-    tested: str
-    method: str
-    statistic: float
-    p_value: float
 
 
 class CommonMean:
@@ -311,8 +294,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     choose. `coef_` is the posterior mean (the best linear unbiased prediction). Columns
     are standardized inside. A variance of zero is an answer, not an error: the tasks do
     not differ there, as far as the rows can tell. Slopes of columns that vary within
-    fewer than three tasks have no variance, as their likelihood is flat: a single row
-    cannot tell a slope from a level.
+    fewer than three tasks have no variance by design: no task shows its slope, which
+    would only let the variance of levels depend on the column.
 
     In lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal
     covariance. It is meant for ragged tasks; for many targets on the same rows it
@@ -452,6 +435,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         ),
     )
     _by_sums: ClassVar = True
+    _rows: TaskData | None
+    _checks: CheckedRows | None
 
     def __init__(
         self,
@@ -509,9 +494,18 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             with one_thread_if_small(data.n_features):
                 fits[self.fit_intercept] = *of_data(data, self.fit_intercept), {}
         warn_of_constants(data, fits[self.fit_intercept][1])
+        self._rows = None
+        self._checks = None
+        if data.offsets is not None and self.fit_intercept:
+            self._rows = data
         return self._fit_compressed(*fits[self.fit_intercept])
 
+    def __getstate__(self) -> Any:
+        """Return the model without its training rows, which only tests look at."""
+        return {**super().__getstate__(), "_rows": None, "_checks": None}
+
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
+        self._rows = None
         self.tasks_ = np.asarray(statistics.tasks)
         with np.errstate(over="ignore"):
             check_total_weight(float(np.sum(statistics.weight)))
@@ -618,7 +612,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p
         shrink = self.mean == "ridge" or (self.mean == "auto" and few)
-        random = self._random(data.p)
+        # Rows for tests have columns of common curves after those of the model.
+        random = self._random(len(self._columns.scale) + int(self.fit_intercept))
         random = random[data.can_differ(self.fit_intercept)[random]]
         return HierarchicalProblem(
             data,
@@ -703,6 +698,63 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             errors,
         )
 
+    def summary(self) -> pd.DataFrame:
+        """Return estimates, standard deviations, R2 and convergence in a frame.
+
+        Lines and formulas are those of `mtlrun.estimators.summary`. Standard deviations
+        have intervals if the prior is normal and the noise common.
+
+        Returns
+        -------
+        DataFrame
+            Index (section, name); columns estimate, std_error, df, low, high, share.
+        """
+        check_is_fitted(self, "_posterior")
+        data = self._posterior.data
+        first = int(self.fit_intercept)
+        log_errors = np.full(data.p, np.nan)
+        noise_error = np.nan
+        if self.prior == "normal" and not np.isfinite(self.noise_degrees_):
+            with one_thread_if_small(data.p):
+                result = fit_covariance(self._problem(data), self.covariance)
+            value = result.fit.value
+            random = result.m.random
+            Theta = value.Theta
+            if Theta.ndim == 1:
+                Theta = np.diag(Theta)
+            if len(random):
+                log_errors[random] = log_std_errors(
+                    lambda Theta: result.m(Theta, value.kappa).criterion, Theta
+                )
+            n_varying = int((np.diag(Theta) > 0).sum())
+            n_left = data.N - max(data.T * n_varying, data.p)
+            if n_left > 0:
+                noise_error = float(1 / np.sqrt(2 * n_left))
+        varies = np.zeros((data.T, data.p), dtype=bool)
+        for block in data.blocks:
+            varies[block.tasks] = varies_within(block.R, bool(first))
+        differs = np.diag(self.covariance_) > 0
+        is_constant = ~varies.any(axis=0)
+        is_of_tasks = differs | is_constant
+        is_of_tasks[:first] = True
+        df_of_rows = data.N - data.T - data.p + first
+        df = np.where(is_of_tasks, data.T - 1, df_of_rows)
+        table = SummaryTable()
+        names = self._names(np.arange(data.p))
+        table.add_coefficients(self, names, np.maximum(df, 1), log_errors)
+        shares = self.variance_shares_
+        noise_std = float(np.sqrt(self.noise_variance_))
+        table.add_std("noise", noise_std, noise_error, shares["noise"])
+        table.add_fit(
+            shares["mean"],
+            shares["noise"],
+            n_tasks=data.T,
+            n_rows=data.N,
+            converged=self.converged_,
+            log_likelihood=self.log_likelihood_,
+        )
+        return table.frame()
+
     # ---------------------------------------------------------------- prediction
 
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
@@ -762,17 +814,25 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         """Test whether tasks differ at all, beyond their level, or in the slopes of
         some columns.
 
+        The tests assume independent normal rows, equal noise in all tasks and linear
+        effects. These are checked (`mtlrun.solvers.hierarchical.row_checks`). Where
+        they fail, the rows are corrected for their lag-one correlation along the table
+        or a column, curves that the tasks share are added, and score tests keep the
+        residual squares of each task. `HeterogeneityTest.assumes` says what is assumed
+        then. A model that was saved, or fitted to sums, has no rows: only its noise is
+        checked.
+
         Parameters
         ----------
         tested : {"all", "slopes"}, column, list of columns or mask, default "all"
             Level and slopes together; slopes, while levels may differ; or columns by
             name or position, while level and other slopes may differ.
         method : {"auto", "score", "f", "lrt", "bootstrap"}, default "auto"
-            Exact Monte Carlo score test (nothing is fitted); exact F test, which needs
+            Monte Carlo score test, exact if the assumptions hold; F test, which needs
             tasks with more rows than columns; restricted likelihood ratio of one
             variance, against half a chi-square; or that, or one of several variances,
             against simulated tables. "auto" is the score test of "all" and "slopes",
-            else "lrt".
+            and of single columns where noise differs between tasks, else "lrt".
         each : bool, default False
             Test each slope of `tested` separately, with p-values adjusted by Holm for
             all slopes that may differ.
@@ -790,16 +850,18 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             For an unknown column, or "lrt" of several variances.
         """
         check_is_fitted(self, "_posterior")
-        data = self._posterior.data
         first = int(self.fit_intercept)
-        problem = self._problem(data)
+        with one_thread_if_small(self._posterior.data.p):
+            rows = self._checked_rows()
+        problem = rows.problem
         plain = isinstance(tested, str) and tested in ("all", "slopes")
         if method == "auto":
             how = "lrt"
-            if plain and not each:
+            if (plain and not each) or rows.noise_differs:
                 how = "score"
         else:
             how = method
+        assumes = rows.assumes(how, self._names)
         slopes = problem.random[problem.random >= first]
         if plain:
             if tested == "all" and not each:
@@ -808,55 +870,32 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 columns = slopes
         else:
             columns = self._tested_columns(tested)
-        with one_thread_if_small(data.p):
+        with one_thread_if_small(problem.data.p):
             if each:
-                return self._each(
-                    problem, columns, len(slopes), how, draws, random_state
-                )
+                outcomes = rows.test_each(columns, how, draws, random_state)
+                names = self._names(columns)
+                return adjusted(outcomes, names, how, len(slopes), assumes)
             if plain and tested == "slopes":
                 untested = np.arange(first)
             else:
                 untested = np.setdiff1d(problem.random, columns)
-            if plain:
-                name = str(tested)
-            else:
+            name = tested
+            if not plain:
                 name = ", ".join(self._names(columns))
-            return HeterogeneityTest(
-                name, how, *_run(problem, columns, untested, how, draws, random_state)
-            )
+            outcome = rows.test(columns, untested, how, draws, random_state)
+        return HeterogeneityTest(str(name), how, *outcome, assumes)
 
-    def _each(
-        self,
-        problem: HierarchicalProblem,
-        columns: Array,
-        family: int,
-        how: str,
-        draws: int | None,
-        seed: int,
-    ) -> list[HeterogeneityTest]:
-        """Test columns one by one, as if all slopes were tested and the others had
-        shown nothing.
-        """
-        if how == "lrt":
-            testable = problem.data.can_differ(problem.intercept)[columns]
-            ratios = inference.ratio_tests(problem, columns[testable])
-            untested = inference.SignificanceTest(np.nan, np.nan)
-            outcomes = [untested] * len(columns)
-            for position, ratio in zip(np.flatnonzero(testable), ratios, strict=True):
-                outcomes[position] = ratio
-        else:
-            single = [np.array([j]) for j in columns]
-            outcomes = [
-                _run(problem, j, np.setdiff1d(problem.random, j), how, draws, seed)
-                for j in single
-            ]
-        adjusted = inference.holm([p for _, p in outcomes], family)
-        names = self._names(columns)
-        rows = zip(names, outcomes, adjusted, strict=True)
-        return [
-            HeterogeneityTest(name, how, statistic, p)
-            for name, (statistic, _), p in rows
-        ]
+    def _checked_rows(self) -> CheckedRows:
+        """Return the rows for tests, corrected where their assumptions fail."""
+        data = self._posterior.data
+        if self._rows is None:
+            return CheckedRows.of(self._problem(data), None)
+        if self._checks is None:
+            random = self._problem(data).random
+            checks = check_rows(self._rows, self._columns, random)
+            data = corrected(self._rows, self._columns, checks, data)
+            self._checks = CheckedRows.of(self._problem(data), checks)
+        return self._checks
 
 
 def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
@@ -878,33 +917,6 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
     if rank == varies.sum():
         coef[varies] = solution
     return coef
-
-
-def _run(
-    problem: HierarchicalProblem,
-    columns: Array,
-    untested: Array,
-    how: str,
-    draws: int | None,
-    seed: int,
-) -> inference.SignificanceTest:
-    """Run one test; NaN for columns that vary within too few tasks."""
-    if not problem.data.can_differ(problem.intercept)[columns].any():
-        return inference.SignificanceTest(np.nan, np.nan)
-    if how == "score":
-        return inference.score_test(
-            problem.data, columns, untested, draws or DRAWS, seed
-        )
-    if how == "f":
-        return inference.f_test(problem.data, columns, untested)
-    if how == "lrt" and len(columns) != 1:
-        raise ValueError(
-            "method='lrt' tests one variance; for several use method='bootstrap', "
-            "'score' or 'f'"
-        )
-    return inference.ratio_test(
-        problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed
-    )
 
 
 def check_total_weight(total: float) -> None:

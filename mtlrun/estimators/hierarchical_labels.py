@@ -6,28 +6,32 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import pandas as pd
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, rows_by_code
+from mtlrun.estimators.heterogeneity import HeterogeneityTest, assumptions_of_labels
 from mtlrun.estimators.hierarchical import (
     COLUMNS,
     CommonMean,
     Estimates,
-    HeterogeneityTest,
     warn_of_constants,
     with_counted_weights,
 )
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
+from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical.compress import Columns, standardized
 from mtlrun.solvers.hierarchical.inference import (
+    SignificanceTest,
     holm,
     test_of_all,
     test_of_slopes,
@@ -43,6 +47,7 @@ from mtlrun.solvers.hierarchical.logistic import (
     rows_of,
 )
 from mtlrun.solvers.hierarchical.posterior import shares
+from mtlrun.solvers.hierarchical.row_checks import check_rows
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -234,6 +239,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             if self.ridge == 0:
                 self._warn_of_separation(model)
         self.single_class_ = problem.m.single_class()
+        self._n_rows = float(data.full_weights().sum())
         self._publish_fit(model, columns)
         original = model.m.coefficients(model.fit.value) @ columns.back().T
         return self._result(model.fit, original[:, 1:].T, original[:, 0])
@@ -365,6 +371,12 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         they would cost power. A column that varies within fewer than three tasks has no
         p-value (NaN).
 
+        The tests assume independent rows and log-odds that are linear in the columns.
+        Linear regressions of the labels check this
+        (`mtlrun.solvers.hierarchical.row_checks`). Curves that the tasks share are
+        added where they matter. Where rows of a task are correlated with the next one,
+        there is no p-value, and `HeterogeneityTest.untestable` says so.
+
         Parameters
         ----------
         X, y, task_id, sample_weight : as in `fit`
@@ -392,12 +404,26 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         with one_thread_if_small(data.n_features):
             columns = standardized(data, self.fit_intercept)
             problem = model._problem(data, columns, ridge)
+            checks = None
+            if data.offsets is not None and self.fit_intercept:
+                random = problem.m.random
+                checks = check_rows(data, columns, random)
+                with_curves = replace(
+                    data, X=np.column_stack([dense(data.X), checks.basis])
+                )
+                columns = standardized(with_curves, self.fit_intercept)
+                problem = model._problem(with_curves, columns, ridge)
+                problem = replace(problem, m=problem.m.with_random(random))
+            assumes, untestable = assumptions_of_labels(checks, model._names)
             if isinstance(tested, str) and tested in ("all", "slopes"):
-                outcome = (test_of_all if tested == "all" else test_of_slopes)(problem)
-                return HeterogeneityTest(tested, "lrt", *outcome)
+                outcome = SignificanceTest(np.nan, np.nan)
+                if not untestable:
+                    run = test_of_all if tested == "all" else test_of_slopes
+                    outcome = run(problem)
+                return HeterogeneityTest(tested, "lrt", *outcome, assumes, untestable)
             several = not isinstance(tested, str) and hasattr(tested, "__len__")
             tested_columns = model._tested_columns(tested)
-            may_differ = model._random(problem.m.p)
+            may_differ = model._random(data.n_features + int(self.fit_intercept))
             fixed = np.setdiff1d(tested_columns, may_differ)
             if len(fixed):
                 names = ", ".join(model._names(fixed))
@@ -405,7 +431,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
                     f"tested: slopes of {names} may not differ; they are not among "
                     f"slopes={self.slopes}"
                 )
-            is_testable = np.isin(tested_columns, problem.m.random)
+            is_testable = np.isin(tested_columns, problem.m.random) & (not untestable)
             outcomes = tests_of_columns(problem, tested_columns[is_testable])
         first = int(self.fit_intercept)
         family = int((problem.m.random >= first).sum())
@@ -422,7 +448,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             else:
                 statistic = np.nan
                 p_value = np.nan
-            tests.append(HeterogeneityTest(name, "lrt", statistic, p_value))
+            test = HeterogeneityTest(
+                name, "lrt", statistic, p_value, assumes, untestable
+            )
+            tests.append(test)
         if several:
             return tests
         return tests[0]
@@ -433,6 +462,36 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """
         check_is_fitted(self, "_estimates")
         return self._estimates
+
+    def summary(self) -> pd.DataFrame:
+        """Return estimates, standard deviations, R2 and convergence in a frame.
+
+        Lines and formulas are those of `mtlrun.estimators.summary`, in log-odds.
+        Standard deviations have no intervals: a model of labels keeps no rows.
+
+        Returns
+        -------
+        DataFrame
+            Index (section, name); columns estimate, std_error, df, low, high, share.
+        """
+        check_is_fitted(self, "_posterior")
+        p = len(self.covariance_)
+        shares_of_variance = self.variance_shares_
+        table = SummaryTable()
+        table.add_coefficients(
+            self, self._names(np.arange(p)), np.full(p, np.inf), np.full(p, np.nan)
+        )
+        noise_std = float(np.sqrt(LOGISTIC_VARIANCE))
+        table.add_std("noise", noise_std, np.nan, shares_of_variance["noise"])
+        table.add_fit(
+            shares_of_variance["mean"],
+            shares_of_variance["noise"],
+            n_tasks=len(self.tasks_),
+            n_rows=self._n_rows,
+            converged=self.converged_,
+            log_likelihood=self.log_likelihood_,
+        )
+        return table.frame()
 
     def _is_logistic(self) -> bool:
         return True

@@ -26,6 +26,7 @@ from mtlrun.estimators.smooth_results import (
     format_center_note,
     format_part_test,
 )
+from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense, is_sparse
 from mtlrun.solvers.hierarchical.smooth import (
@@ -468,6 +469,51 @@ class SmoothModel(BaseMTL):
         # These parts do not see further groups.
         no_groups = np.zeros((len(z), 0), dtype=int)
         return SmoothRows(z, no_groups)
+
+    def summary(self) -> pd.DataFrame:
+        """Return standard deviations of the parts, R2 and convergence in a frame.
+
+        Lines and formulas are those of `mtlrun.estimators.summary`; F is the variance
+        of the parts that all tasks share. Numbers of targets on the same rows are
+        means over the targets. These and labels have no intervals.
+
+        Returns
+        -------
+        DataFrame
+            Index (section, name); columns estimate, std_error, df, low, high, share.
+        """
+        check_is_fitted(self)
+        names = list(self.variances_)
+        log_errors = np.full(len(names), np.nan)
+        noise_error = np.nan
+        posterior = getattr(self, "_posterior", None)
+        if posterior is not None and posterior.uncertainty is not None:
+            theta = np.where(posterior.theta > 0, posterior.theta, np.nan)
+            covariance = posterior.uncertainty.covariance
+            errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+            # The logarithm of a root has half the relative error.
+            log_errors = 0.5 * errors / theta
+            nu = posterior.uncertainty.nu
+            noise_error = float(1 / np.sqrt(2 * nu))
+        shares = {}
+        for name, share in self.variance_shares_.items():
+            shares[name] = float(np.mean(share))
+        table = SummaryTable()
+        for name, error in zip(names, log_errors.tolist(), strict=True):
+            std = float(np.sqrt(np.mean(self.variances_[name])))
+            table.add_std(name, std, error, shares[name])
+        noise_std = float(np.sqrt(np.mean(self._noise_variance())))
+        table.add_std("noise", noise_std, noise_error, shares["noise"])
+        common_parts, _ = self._parts()
+        table.add_fit(
+            sum(shares[name] for name in names if name in common_parts),
+            shares["noise"],
+            n_tasks=len(self.tasks_),
+            n_rows=len(self._training_rows()[0]),
+            converged=self.converged_,
+            log_likelihood=np.nan,
+        )
+        return table.frame()
 
     def notes(self) -> list[str]:
         """Return sentences about what limits the fit; none if nothing is known.

@@ -11,6 +11,7 @@ import numpy as np
 
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import counted, listed
+from mtlrun.estimators.summary import summary_lines
 from mtlrun.model.curves import variances_line
 from mtlrun.model.explanation import method_name, prediction_lines
 from mtlrun.model.files import Model, load_model, read_facts
@@ -72,4 +73,8 @@ def model_lines(model: Model) -> list[str]:
     if names:
         features += f" ({listed(names)})"
     lines.append(f"features: {features}")
-    return [*lines, *prediction_lines(model), *part_lines(model)]
+    lines += [*prediction_lines(model), *part_lines(model)]
+    estimator = innermost(model.estimator)
+    if hasattr(estimator, "summary"):
+        lines += ["summary:", *summary_lines(estimator.summary())]
+    return lines

@@ -38,6 +38,13 @@ def test_show_prints_method_tasks_and_explained_variance(mtlrun, folder):
     assert "Tasks differ in their level" in result.output
 
 
+def test_show_prints_the_summary_of_a_model_in_80_columns(mtlrun, folder):
+    text = mtlrun("show", str(folder)).output.partition("summary:\n")[2]
+    assert "task level" in text
+    assert "conditional" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_show_prints_a_model_as_json(mtlrun, folder):
     result = mtlrun("show", str(folder), "--json")
     assert result.exit_code == 0

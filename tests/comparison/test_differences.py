@@ -1,5 +1,8 @@
 """The line that `compare` prints before the fits: how tasks differ."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from mtlrun.comparison import differences as module
 from mtlrun.comparison.differences import differences
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import ORDER
 from mtlrun.estimators import HierarchicalMTL
 
 
@@ -41,7 +45,7 @@ def test_the_line_names_the_coefficients_in_which_tasks_differ(kind):
     )
     line = differences(dataset(kind, (1, 0, 0)))
     assert of in line
-    assert line.endswith("; they differ in level only")
+    assert "; they differ in level only; the tests assume " in line
     line = differences(dataset(kind, (1, 0, 1)))
     assert "slopes differ in promo (" in line
     assert "price" not in line
@@ -84,7 +88,7 @@ def test_the_numbers_in_the_line_equal_those_of_the_model_and_its_tests():
     sure = sorted((name for name in names if p[name] <= 0.05), key=share.get)[::-1]
     assert sure == ["z", "u"]
     listed = ", ".join(f"{name} ({share[name]:.0%})" for name in sure)
-    assert line.endswith(f"slopes differ in {listed}")
+    assert f"; slopes differ in {listed}; the tests assume " in line
     shares = model.variance_shares_
     assert line.startswith(f"tasks explain {shares['tasks']:.0%} of the variance")
     assert f"common model's {shares['mean']:.0%};" in line
@@ -106,3 +110,45 @@ def test_tasks_on_the_same_rows_have_no_line():
         X=rng.normal(size=(50, 2)), y=y, task_type="binary", tasks=["a", "b", "c"]
     )
     assert differences(data) is None
+
+
+def test_the_line_says_what_the_tests_assume_after_looking_at_the_rows():
+    data = dataset("regression", (1, 0, 0), T=30, n=12)
+    assert differences(data).endswith(
+        "the tests assume independent rows, equal noise and linear effects"
+    )
+    rng = np.random.default_rng(1)
+    noisy = data.task_id % 2 == 1
+    y = data.y + np.where(noisy, 6.0, 0.0) * rng.normal(size=len(data.y))
+    line = differences(replace(data, y=y + data.X[:, 0] ** 2))
+    assert "noise that differs between tasks" in line
+    assert "common curves in price" in line
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary"])
+def test_rows_along_time_are_correlated_whatever_their_order_in_the_table(kind):
+    rng = np.random.default_rng(2)
+    n_tasks, n = 40, 20
+    noise = np.zeros((n_tasks, n))
+    for i in range(n):
+        noise[:, i] = 0.9 * noise[:, i - 1] * (i > 0) + rng.normal(size=n_tasks)
+    ids = np.repeat(np.arange(n_tasks), n)
+    time = np.tile(np.arange(float(n)), n_tasks)
+    y = 0.1 * time + 2 * noise.ravel()
+    if kind == "binary":
+        y = np.where(y > 0.5, 1.0, -1.0)
+    order = rng.permutation(len(y))
+    data = Dataset(
+        X=rng.normal(size=(len(y), 1)),
+        y=y[order],
+        task_type=kind,
+        task_id=ids[order],
+        tasks=[f"t{t}" for t in range(n_tasks)],
+        features=["price"],
+    )
+    clear = re.compile(r"rows correlated with the next one by 0\.[3-9]")
+    assert not clear.search(differences(data))
+    line = differences(replace(data, source={ORDER: time[order]}))
+    assert clear.search(line)
+    # Labels cannot be corrected, so nothing is said about tasks.
+    assert ("the tests assume" in line) == (kind == "regression")

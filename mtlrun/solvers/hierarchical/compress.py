@@ -160,10 +160,10 @@ def varies_within(R: Array, intercept: bool) -> Array:
 def can_differ(varies: Array) -> Array:
     """Return the columns whose coefficients get a variance between tasks, (p,).
 
-    The slope of a column that varies within one task only cannot be distinguished from
-    the mean of the slopes: the likelihood is flat, and any variance fits as well as
-    zero. Two slopes say hardly more. A column must therefore vary within at least
-    `VARYING_TASKS` tasks, or within both of two tasks.
+    Where a column is constant within tasks, a variance of its slope makes the variance
+    of the levels depend on the column. That can raise the likelihood, but no task shows
+    its slope. One or two slopes say hardly anything about a variance. A column must
+    therefore vary within at least `VARYING_TASKS` tasks, or within both of two tasks.
 
     Parameters
     ----------
@@ -305,6 +305,35 @@ def of_data(data: TaskData, intercept: bool = True) -> tuple[Compressed, Columns
             rows = float(n.max())
     variance = _variance(blocks, rest, n)
     return Compressed(blocks, rest, n, rows, variance), columns
+
+
+def of_rows(A: Array, y: Array, sizes: Array, original: Compressed) -> Compressed:
+    """Compress rows that were changed, such as by an autoregressive process.
+
+    Parameters
+    ----------
+    A : ndarray of shape (N, p)
+        Rows sorted by task, the level (or what it became) first, times the roots of
+        weights.
+    y : ndarray of shape (N,)
+    sizes : ndarray of shape (T,)
+        Rows per task.
+    original : Compressed
+        The rows before, which are counted.
+    """
+    offsets = np.cumsum(sizes) - sizes
+
+    def take(tasks: Array, n: int) -> Array:
+        is_row = np.arange(n) < sizes[tasks, None]
+        rows = (offsets[tasks, None] + np.arange(n))[is_row]
+        out = np.zeros((len(tasks), n, A.shape[1] + 1))
+        out[is_row] = np.column_stack([A[rows], y[rows]])
+        return out
+
+    blocks, rest = _factorized(take, sizes, A.shape[1])
+    blocks = [_without_spare_rows(block, rest, True) for block in blocks]
+    variance = _variance(blocks, rest, original.n)
+    return replace(original, blocks=blocks, rest=rest, variance=variance)
 
 
 def _columns(

@@ -39,6 +39,8 @@ from mtlrun.solvers.hierarchical.logistic import (
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: With more standard deviations than this, none has an interval.
+MAX_STDS = 12
 # Numbers drawn at a time.
 _DRAWN = 1 << 23
 # Singular values below this, relative to the largest, are zero.
@@ -137,6 +139,8 @@ def score_test(
     untested: Array,
     draws: int = 999,
     seed: int = 0,
+    *,
+    noise_differs: bool = False,
 ) -> SignificanceTest:
     """Test whether tested columns have the same coefficient in all tasks.
 
@@ -148,18 +152,24 @@ def score_test(
     draws : int, default 999
         Tables drawn under the hypothesis.
     seed : int, default 0
+    noise_differs : bool, default False
+        Whether the variance of the noise differs between tasks. Each task then keeps
+        its residual squares in all draws, and only their direction is drawn (a rotation
+        test, Langsrud 2005).
     """
     score = _Score(data, tested, untested)
-    is_row = [_is_row(block) for block in data.blocks]
-    n_compressed_rows = 0.0
-    for mask, block in zip(is_row, data.blocks, strict=True):
-        # One mask may serve all tasks of the block.
-        n_compressed_rows += float(mask.sum()) * len(block.z) / len(mask)
+    masks = [is_row(block) for block in data.blocks]
     # The squares that compression took from the rows have a chi-square distribution.
-    n_other_rows = max(data.N - n_compressed_rows, 0.0)
+    n_other_rows = data.n.astype(float)
+    for mask, block in zip(masks, data.blocks, strict=True):
+        n_other_rows[block.tasks] -= mask.sum(axis=1)
     targets = [block.z[:, :, None] for block in data.blocks]
     observed_statistics = score.statistics(targets, data.rest.sum())
     observed = float(observed_statistics[0])
+    squares = score.squares_by_task(targets, data.rest[:, None])
+    if noise_differs and squares.sum() <= _ZERO * data.variance * data.N:
+        # The untested effects leave rounding.
+        observed = np.nan
     rng = np.random.default_rng(seed)
     n_above = 0
     n_done = 0
@@ -169,12 +179,25 @@ def score_test(
     while n_done < draws:
         m = min(tables_at_a_time, draws - n_done)
         drawn = []
-        for block, mask in zip(data.blocks, is_row, strict=True):
+        for block, mask in zip(data.blocks, masks, strict=True):
             normal = rng.normal(size=(*block.z.shape, m))
             drawn.append(normal * mask[:, :, None])
         rest = np.zeros(m)
-        if n_other_rows > 0:
-            rest = rng.chisquare(n_other_rows, m)
+        if noise_differs:
+            # A gamma distribution with shape 0 is zero.
+            by_task = 2 * rng.gamma(
+                np.maximum(n_other_rows, 0.0)[:, None] / 2, size=(data.T, m)
+            )
+            scale = np.sqrt(
+                squares / np.maximum(score.squares_by_task(drawn, by_task), 1e-300)
+            )
+            drawn = [
+                z * scale[block.tasks, None]
+                for z, block in zip(drawn, data.blocks, strict=True)
+            ]
+            rest = (by_task * np.square(scale)).sum(axis=0)
+        elif n_other_rows.sum() > 0:
+            rest = rng.chisquare(n_other_rows.sum(), m)
         statistics = score.statistics(drawn, rest)
         n_above += int((statistics >= observed).sum())
         n_done += m
@@ -202,6 +225,21 @@ class _Score:
         scale = np.sqrt(positive)
         self.Z = [z / scale for z in Z]
 
+    def squares_by_task(self, targets: list[Array], rest: Array) -> Array:
+        """Return the squares of each task without untested effects, (T, tables).
+
+        Parameters
+        ----------
+        targets : list of ndarray of shape (m, rows, tables)
+        rest : ndarray of shape (T, tables)
+            Squares of rows that compression left out.
+        """
+        squares = np.array(rest, dtype=float)
+        residuals = self.projected.residuals(targets)
+        for block, r in zip(self.projected.data.blocks, residuals, strict=True):
+            squares[block.tasks] += np.square(r).sum(axis=1)
+        return squares
+
     def statistics(self, targets: list[Array], rest: Array) -> Array:
         """Return the statistic of each table of targets.
 
@@ -217,7 +255,7 @@ class _Score:
         return np.asarray(score / (squares + rest))
 
 
-def _is_row(block: Block) -> Array:
+def is_row(block: Block) -> Array:
     """Return which rows are not padding, (m, k) or (1, k)."""
     return np.square(block.R).sum(axis=2) > 0
 
@@ -332,6 +370,61 @@ def half_chi2(statistic: float) -> float:
     return 1.0
 
 
+def log_std_errors(criterion: Any, Theta: Array, step: float = 0.05) -> Array:
+    """Return standard errors of the logarithms of standard deviations.
+
+    They come from second differences of minus twice the log-likelihood, whose other
+    parameters but correlations are free. NaN for standard deviations that are zero, and
+    for all where the matrix of second differences is not positive definite.
+
+    Parameters
+    ----------
+    criterion : callable
+        Minus twice the log-likelihood for a covariance (p, p).
+    Theta : ndarray of shape (p, p)
+        The estimate.
+    step : float
+        Of the logarithms.
+    """
+    errors = np.full(len(Theta), np.nan)
+    variances = np.diag(Theta)
+    is_positive = variances > 1e-10 * variances.max()
+    positive = np.flatnonzero(is_positive)
+    k = len(positive)
+    if not 0 < k <= MAX_STDS:
+        return errors
+
+    def at(*moves: tuple[int, float]) -> float:
+        logs = np.zeros(len(Theta))
+        for j, move in moves:
+            logs[positive[j]] += move
+        scale = np.exp(logs)
+        return float(criterion(Theta * np.outer(scale, scale)))
+
+    center = at()
+    hessian = np.zeros((k, k))
+    for i in range(k):
+        above = at((i, step))
+        below = at((i, -step))
+        hessian[i, i] = (above - 2 * center + below) / step**2
+        for j in range(i):
+            # Differences along both diagonals of a square.
+            second = (
+                at((i, step), (j, step))
+                + at((i, -step), (j, -step))
+                - at((i, step), (j, -step))
+                - at((i, -step), (j, step))
+            ) / (4 * step**2)
+            hessian[i, j] = second
+            hessian[j, i] = second
+    smallest = np.linalg.eigvalsh(hessian)[0]
+    if smallest > 0:
+        # Of minus twice the log-likelihood, half of the second derivative counts.
+        covariance = 2 * np.linalg.inv(hessian)
+        errors[positive] = np.sqrt(np.diag(covariance))
+    return errors
+
+
 def holm(p: list[float], family: int | None = None) -> list[float]:
     """Return p-values adjusted by Holm's method.
 
@@ -395,13 +488,13 @@ def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
     blocks = []
     rest = np.zeros(data.T)
     for block in data.blocks:
-        is_row = np.broadcast_to(_is_row(block), block.z.shape)
+        mask = np.broadcast_to(is_row(block), block.z.shape)
         R = _repeated(block.R, len(block.z))
         mean = np.matmul(R, W[block.tasks, :, None])[:, :, 0]
-        noise = noise_std * rng.normal(size=is_row.shape) * is_row
+        noise = noise_std * rng.normal(size=mask.shape) * mask
         blocks.append(Block(block.tasks, block.R, mean + noise))
         # The squares that compression took from the rows.
-        n_other_rows = np.maximum(data.n[block.tasks] - is_row.sum(axis=1), 0.0)
+        n_other_rows = np.maximum(data.n[block.tasks] - mask.sum(axis=1), 0.0)
         has_others = n_other_rows > 0
         drawn = rng.chisquare(np.where(has_others, n_other_rows, 1.0))
         rest[block.tasks] = v.s2 * np.where(has_others, drawn, 0.0)
