@@ -33,16 +33,15 @@ from mtlrun.solvers.hierarchical.inference import (
     test_of_slopes,
     tests_of_columns,
 )
-from mtlrun.solvers.hierarchical.label_posterior import averaged_odds
 from mtlrun.solvers.hierarchical.logistic import (
     Laplace,
     LaplaceFit,
     LogisticProblem,
     Prices,
-    fit_logistic,
     rows_of,
 )
 from mtlrun.solvers.hierarchical.posterior import shares
+from mtlrun.solvers.hierarchical.quadrature import fit_labels
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -230,7 +229,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         warn_of_constants(data, columns)
         with one_thread_if_small(data.n_features):
             problem = self._problem(data, columns, self.ridge)
-            model = fit_logistic(problem, self.covariance)
+            model = fit_labels(problem, self.covariance)
             if self.ridge == 0:
                 self._warn_of_separation(model)
         self.single_class_ = problem.m.single_class()
@@ -333,18 +332,20 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """
         odds = self._scores(X, task_id)
         X, ids = self._read_X(X, task_id, reset=False)
-        variance = np.empty(odds.shape)
+        averaged = np.empty(odds.shape)
         A = self._columns.apply(dense(X))
         codes = self._task_of_rows(ids)
+        posterior = self._posterior
         if codes is None:
-            by_task = variance.reshape(len(A), -1)
+            by_task = averaged.reshape(len(A), -1)
+            odds_by_task = odds.reshape(len(A), -1)
             for t in range(len(self.tasks_)):
-                by_task[:, t] = self._posterior.variances(A, t)
+                by_task[:, t] = posterior.averaged_odds(A, odds_by_task[:, t], t)
         else:
             for rows in rows_by_code(codes):
                 task = int(codes[rows[0]])
-                variance[rows] = self._posterior.variances(A[rows], task)
-        return averaged_odds(odds, variance)
+                averaged[rows] = posterior.averaged_odds(A[rows], odds[rows], task)
+        return averaged
 
     def test(
         self,
