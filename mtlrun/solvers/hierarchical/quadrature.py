@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import expit, logsumexp
+from scipy.special import logsumexp
 
 from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.covariance import FullCovariance, GroupedVariances
@@ -43,7 +43,6 @@ from mtlrun.solvers.hierarchical.label_posterior import (
     LabelPosterior,
     NodePosterior,
     TaskNodes,
-    log_probability,
     root_of,
 )
 from mtlrun.solvers.hierarchical.logistic import (
@@ -74,7 +73,7 @@ N_NODES = (35, 13)
 #: Products of weights below this share of the largest are left out.
 MIN_NODE_WEIGHT = 1e-10
 #: Numbers per array that are worked on at a time.
-MAX_BLOCK_SIZE = 1 << 18
+MAX_BLOCK_SIZE = 1 << 16
 #: Laplace's approximation is kept if a step of D from its optimum is predicted to lower
 #: D by less: estimates then differ by about a tenth of their standard errors.
 MAX_REDUCTION = 0.02
@@ -91,7 +90,7 @@ ADDED_STDS = (0.1, 0.5, 1.5)
 ATTENUATION = np.pi / 8
 #: Placements of the nodes, at most, and the change of D by the last one.
 MAX_PLACEMENTS = 12
-PLACEMENT_TOL = 1e-3
+PLACEMENT_TOL = 1e-2
 #: Tolerance and steps of L-BFGS while the nodes still move.
 DRAFT_TOL = 0.05
 DRAFT_STEPS = 10
@@ -143,7 +142,7 @@ class PlacedNodes:
 
 
 @dataclass(frozen=True)
-class _NodeSums:
+class NodeSums:
     """Quantities of the tasks of a block at their nodes.
 
     Attributes
@@ -166,18 +165,25 @@ class _NodeSums:
     mean_W: Array
 
     @classmethod
-    def of(cls, block: PaddedRows, odds: Array, nodes: PlacedNodes) -> _NodeSums:
+    def of(cls, block: PaddedRows, odds: Array, nodes: PlacedNodes) -> NodeSums:
         """Return them for log-odds (m, n, K) at the nodes."""
-        y = block.y[:, :, None]
         w = block.w[:, :, None]
-        log_label = log_probability(odds, y)
+        sign = np.where(block.y > 0, 1.0, -1.0)[:, :, None]
+        margin = sign * odds
+        # With e = exp(-|margin|), log p and 1 - p of the label, and p (1 - p), without
+        # cancellation.
+        e = np.exp(-np.abs(margin))
+        log_label = np.minimum(margin, 0.0) - np.log1p(e)
+        inverse = 1 / (1 + e)
+        wrong = np.where(margin > 0, e, 1.0) * inverse
         terms = nodes.log_weight + (w * log_label).sum(axis=1)
-        log_p = logsumexp(terms, axis=1)
-        share = np.exp(terms - log_p[:, None])
-        # y - p and p (1 - p) without cancellation.
-        wrong = expit(np.where(y > 0, -odds, odds))
-        r = w * np.where(y > 0, wrong, -wrong)
-        W = w * wrong * (1 - wrong)
+        largest = terms.max(axis=1, keepdims=True)
+        share = np.exp(terms - largest)
+        total = share.sum(axis=1, keepdims=True)
+        share /= total
+        log_p = (largest + np.log(total))[:, 0]
+        r = (w * sign) * wrong
+        W = w * (e * np.square(inverse))
         return cls(
             log_p=log_p,
             share=share,
@@ -235,14 +241,14 @@ class Quadrature(Laplace):
             mode, *_, M = find_modes(block, E, block.X @ mu, start[block.tasks])
             self.nodes.append(PlacedNodes.at(mode, M))
 
-    def _sums(self, index: int, mu: Array, S: Array) -> _NodeSums:
+    def _sums(self, index: int, mu: Array, S: Array) -> NodeSums:
         """Return the sums of a block over its nodes."""
         block = self.blocks[index]
         nodes = self.nodes[index]
         E = self._Z[index] @ S
         base = block.X @ mu
         odds = base[:, :, None] + E @ nodes.v.transpose(0, 2, 1)
-        return _NodeSums.of(block, odds, nodes)
+        return NodeSums.of(block, odds, nodes)
 
     def task_sums(
         self, index: int, mu: Array, S: Array, v: Array, rooted: bool = False
@@ -250,7 +256,7 @@ class Quadrature(Laplace):
         return self._part_of(index, self._sums(index, mu, S), mu, S, rooted)
 
     def _part_of(
-        self, index: int, sums: _NodeSums, mu: Array, S: Array, rooted: bool = False
+        self, index: int, sums: NodeSums, mu: Array, S: Array, rooted: bool = False
     ) -> TaskSums:
         """Return means over the nodes in the form of Laplace's modes."""
         X = self.blocks[index].X
@@ -411,13 +417,32 @@ def fit_labels(problem: LogisticProblem, name: str) -> LaplaceFit:
         return choice
     smallest = fit_by_quadrature(problem, smallest)
     fits = [smallest]
-    for fit in tried[1:]:
-        if not can_integrate(fit):
-            # The criteria of all larger structures are Laplace's.
-            fits.append(fit)
-        elif slope_reduction(fits[-1], fit) > covariance.AIC:
-            fits.append(fit_by_quadrature(problem, fit, fits[-1]))
+    larger = tried[1:]
+    if not all(can_integrate(fit) for fit in larger):
+        # The criteria of these structures are Laplace's. One slope can be integrated.
+        fits += [fit for fit in larger if not can_integrate(fit)]
+        larger = _with_best_slope(problem, smallest)
+    for fit in larger:
+        if slope_reductions(smallest, fit.m.random).sum() > covariance.AIC:
+            fits.append(fit_by_quadrature(problem, fit, smallest))
     return select(fits, smallest)
+
+
+def _with_best_slope(
+    problem: LogisticProblem, smallest: LaplaceFit
+) -> list[LaplaceFit]:
+    """Return the fit by Laplace's approximation with one more random column.
+
+    It is the column whose variance lowers D most. The list is empty if there is none.
+    """
+    columns = np.setdiff1d(problem.m.random, smallest.m.random)
+    if len(smallest.m.random) >= MAX_COLUMNS or not len(columns):
+        return []
+    falls = [slope_reductions(smallest, np.array([j]))[0] for j in columns]
+    best = columns[int(np.argmax(falls))]
+    random = np.append(smallest.m.random, best)
+    pair = replace(problem, m=problem.m.with_random(random))
+    return [grown(pair, smallest, "diagonal")]
 
 
 def compared(
@@ -470,26 +495,24 @@ def predicted_reduction(value: LaplaceValue) -> float:
     return reduction + float(falls.sum())
 
 
-def slope_reduction(small: LaplaceFit, large: LaplaceFit) -> float:
-    """Return by how much the variances that only the larger fit has would lower D.
+def slope_reductions(fit: LaplaceFit, columns: Array) -> Array:
+    """Return by how much a variance of each further column would lower D.
 
-    It is the reduction by a Newton step from zero. Where the larger fit has the same
-    random columns, nothing is predicted (infinity).
+    It is the reduction by a Newton step from zero. Columns that are random already have
+    none.
     """
-    added = np.setdiff1d(large.m.random, small.m.random)
-    if not len(added):
-        return np.inf
-    value = small.fit.value
+    added = np.setdiff1d(columns, fit.m.random)
+    value = fit.fit.value
     S = root(value.Theta)
-    slopes = small.m.prices.variance[added].copy()
+    slopes = fit.m.prices.variance[added].copy()
     curvatures = np.zeros(len(added))
-    for index in range(len(small.m.blocks)):
-        part = small.m.task_sums(index, value.mu, S, value.v)
+    for index in range(len(fit.m.blocks)):
+        part = fit.m.task_sums(index, value.mu, S, value.v)
         B = part.B[:, added, added]
         slopes += (B - np.square(part.h[:, added])).sum(axis=0)
         curvatures += np.square(B).sum(axis=0)
     falls = np.square(np.minimum(slopes, 0.0)) / np.maximum(2 * curvatures, 1e-300)
-    return float(falls.sum())
+    return np.asarray(falls)
 
 
 def fit_by_quadrature(
@@ -521,7 +544,8 @@ def fit_by_quadrature(
         variance = problem.m.prices.variance.copy()
         variance[0] *= LEVEL_PRICE_SHARE
         prices = Prices(prices.mean, variance)
-    laplace = replace(laplace, m=Laplace(m.blocks, m.T, m.random, prices))
+    priced = Laplace(m.blocks, m.T, m.random, prices)
+    laplace = LaplaceFit(laplace.name, priced, laplace.structure, laplace.fit)
     if len(m.random) == 1:
         points = _profile(problem, laplace, None)
         values = np.array([point.criterion for point in points])
@@ -531,12 +555,7 @@ def fit_by_quadrature(
         fits = [_minimize_from(problem, points[position]) for position in minima]
         return min(fits, key=lambda fit: fit.criterion)
     if smaller is None:
-        first = LogisticProblem(
-            problem.m.with_random(m.random[:1]),
-            problem.intercept,
-            problem.tol,
-            problem.max_iter,
-        )
+        first = replace(problem, m=problem.m.with_random(m.random[:1]))
         smaller = fit_by_quadrature(first, grown(first, pooled(first), "scalar"))
     points = _profile(problem, laplace, smaller)
     start = min(points, key=lambda point: point.criterion)
@@ -548,20 +567,20 @@ def _profile(
 ) -> list[LaplaceFit]:
     """Return D at multiples of the standard deviations, in ascending order of these.
 
-    Among them are the optimum by Laplace's approximation and that of a smaller fit.
+    Among them is the optimum by Laplace's approximation. With the optimum of a smaller
+    fit, the points are near that.
     """
-    mean = pooled(problem).fit.value.mu
     x = laplace.fit.x
-    largest = np.abs(x).max()
     points = [_placed(laplace, laplace.fit.value.mu, x)]
+    if smaller is not None:
+        return points + _enlarged(laplace, smaller)
+    mean = pooled(problem).fit.value.mu
+    direction = np.ones_like(x)
+    largest = np.abs(x).max()
     if largest > 0:
         direction = x / largest
-    else:
-        direction = np.ones_like(x)
     for std in PROFILE_STDS:
         points.append(_scaled_start(laplace, mean, std * direction))
-    if smaller is not None and len(smaller.m.random):
-        points += _enlarged(laplace, smaller)
     points.sort(key=lambda point: float(np.abs(point.fit.x).max()))
     return points
 
