@@ -33,6 +33,12 @@ from mtlrun.estimators.smooth_results import (
 )
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.hierarchical.label_posterior import (
+    TaskNodes,
+    averaged_odds,
+    log_odds_of_mean,
+    normal_averaged_odds,
+)
 from mtlrun.solvers.hierarchical.smooth import (
     SmoothFit,
     fit_smooth,
@@ -44,11 +50,8 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
     SmoothData,
 )
 from mtlrun.solvers.hierarchical.smooth_fit import Criterion, VariancePrior
-from mtlrun.solvers.hierarchical.smooth_labels import (
-    LabelMarginal,
-    fit_smooth_labels,
-    label_prior,
-)
+from mtlrun.solvers.hierarchical.smooth_labels import LabelMarginal, label_prior
+from mtlrun.solvers.hierarchical.smooth_levels import LevelMarginal, fit_smooth_labels
 from mtlrun.solvers.hierarchical.smooth_marginal import SmoothMarginal
 from mtlrun.solvers.hierarchical.smooth_parts import (
     COMMON_PARTS,
@@ -586,6 +589,9 @@ class SmoothIndependent(_SmoothRegressor):
 class _SmoothClassifier(ClassifierMTL, SmoothModel):
     """Smooth models of labels."""
 
+    #: Posteriors of the levels at nodes, where quadrature integrates them.
+    _level_nodes: list[TaskNodes] | None
+
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None
     ) -> Array | None:
@@ -602,6 +608,7 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
         with limited_threads(1, "blas"):
             fit = fit_smooth_labels(rows, self._options())
             self._training = rows
+            self._level_nodes = fit.level_nodes
             self._publish_fit(fit, LOGISTIC_VARIANCE)
         return self._result(fit)
 
@@ -609,15 +616,26 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
         return LOGISTIC_VARIANCE
 
     def _criterion(self, data: SmoothData) -> Criterion:
-        return LabelMarginal(data)
+        if self._level_nodes is None:
+            return LabelMarginal(data)
+        return LevelMarginal(data, holds_nodes=False)
 
     def _prior(self, data: SmoothData) -> VariancePrior:
         return label_prior(data, self._options())
 
     def _task_scores(self, rows: SmoothRows, task: int) -> Array:
-        """Return the log-odds of probabilities averaged over the posterior (MacKay)."""
+        """Return the log-odds of probabilities averaged over the posterior."""
         mean, variance = self._posterior.moments(rows, task)
-        return np.asarray(mean / np.sqrt(1 + np.pi * variance / 8))
+        if self._level_nodes is None:
+            return averaged_odds(mean, variance)
+        for block in self._level_nodes:
+            for position in np.flatnonzero(block.tasks == task):
+                level = block.deviation[position, :, 0]
+                share = block.share[position]
+                others = np.maximum(variance - share @ np.square(level), 0.0)
+                at_nodes = averaged_odds(mean[:, None] + level, others[:, None])
+                return log_odds_of_mean(at_nodes, share)
+        return normal_averaged_odds(mean, variance)
 
     def _is_logistic(self) -> bool:
         return True

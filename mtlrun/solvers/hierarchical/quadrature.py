@@ -153,7 +153,7 @@ class NodeSums:
         pi.
     log_label : ndarray of shape (m, n, K)
         Log probabilities of the labels, without weights.
-    r : ndarray of shape (m, n, K)
+    r, W, one_minus_2p : ndarray of shape (m, n, K)
     mean_r, mean_W : ndarray of shape (m, n)
     """
 
@@ -161,6 +161,8 @@ class NodeSums:
     share: Array
     log_label: Array
     r: Array
+    W: Array
+    one_minus_2p: Array
     mean_r: Array
     mean_W: Array
 
@@ -189,8 +191,10 @@ class NodeSums:
             share=share,
             log_label=log_label,
             r=r,
-            mean_r=_mean(r, share),
-            mean_W=_mean(W, share),
+            W=W,
+            one_minus_2p=sign * (2 * wrong - 1),
+            mean_r=mean_over_nodes(r, share),
+            mean_W=mean_over_nodes(W, share),
         )
 
     def information(self, X: Array) -> Array:
@@ -207,7 +211,7 @@ class NodeSums:
         return self.information(np.eye(self.r.shape[1])[None])
 
 
-def _mean(values: Array, share: Array) -> Array:
+def mean_over_nodes(values: Array, share: Array) -> Array:
     """Return the mean of values (m, n, K) over the nodes, (m, n)."""
     return np.asarray((values @ share[:, :, None])[:, :, 0])
 
