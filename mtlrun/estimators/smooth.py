@@ -87,6 +87,11 @@ RIDGE_CHANGE = (
 MIXTURE_CHANGE = (
     f"{RIDGE_CHANGE} The errors of all targets together choose half of the mixture."
 )
+#: Reason for new numbers of models of labels.
+LEVELS_CHANGE = (
+    "Levels of tasks are integrated by adaptive quadrature where Laplace's approximation "
+    "is wrong."
+)
 #: Reason for new numbers of all models of numbers.
 DEVIATIONS_CHANGE = (
     "Standard deviations of new targets allow for weights that are estimated and for "
@@ -590,7 +595,7 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
     """Smooth models of labels."""
 
     #: Posteriors of the levels at nodes, where quadrature integrates them.
-    _level_nodes: list[TaskNodes] | None
+    _level_nodes: list[TaskNodes] | None = None
 
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None
@@ -646,8 +651,8 @@ class SmoothMTLClassifier(_SmoothClassifier):
 
     The log-odds of task t are a common function and one of its own, both sums of
     Gaussian processes (parts) on standardized columns, as in `SmoothMTL`. Each part has
-    one variance. The variances minimize minus twice the log marginal likelihood by
-    Laplace's approximation, and weak priors::
+    one variance. The variances minimize minus twice the log marginal likelihood, and
+    weak priors::
 
         -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
             + sum over parts of variance / prior variance,
@@ -657,8 +662,12 @@ class SmoothMTLClassifier(_SmoothClassifier):
     slopes of tasks. `predict_proba` averages the probabilities over the posterior;
     `decision_function` is their log-odds.
 
-    With two or three rows per task Laplace's approximation finds variances that are too
-    small.
+    The likelihood is Laplace's approximation. With few rows per task, or many tasks of
+    one class, it finds levels of tasks that differ too little or far too much. Where a
+    check says so, the level of each task is integrated by adaptive Gauss-Hermite
+    quadrature with 35 nodes, and Laplace's approximation remains for the other parts,
+    at the mode of the integrated likelihood. Probabilities are then averages over the
+    nodes.
 
     Parameters
     ----------
@@ -701,6 +710,7 @@ class SmoothMTLClassifier(_SmoothClassifier):
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
         losses=("logistic",),
+        changes=(LEVELS_CHANGE,),
     )
 
     def __init__(
