@@ -41,7 +41,7 @@ from mtlrun.solvers.hierarchical.logistic import (
     rows_of,
 )
 from mtlrun.solvers.hierarchical.posterior import shares
-from mtlrun.solvers.hierarchical.quadrature import fit_labels
+from mtlrun.solvers.hierarchical.quadrature import Quadrature, fit_labels
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -79,7 +79,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     by default (``ridge=0`` is its criterion). With few rows per task, or many tasks of
     one class, Laplace's criterion can have several minima, with standard deviations
     that are too small or far too large. So a level, or a level and one slope, is then
-    integrated by adaptive Gauss-Hermite quadrature, with 35 nodes or 13 by 13 per task
+    integrated by adaptive Gauss-Hermite quadrature, with 51 nodes or 13 by 13 per task
     (as ``glmer`` with ``nAGQ``, which integrates levels only). It is used where a step
     from the optimum by Laplace's approximation would lower the criterion by quadrature
     by more than 0.02, or where that is lower at another standard deviation, and it
@@ -147,6 +147,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         ``variance_shares_["tasks"]``.
     log_likelihood_ : float
         By Laplace's approximation or quadrature, without the priors.
+    integration_ : {"laplace", "quadrature"}
+        How the differences of tasks are integrated out.
     structure_ : str
         The covariance that was fitted; ``diagonal+2`` is a diagonal plus two
         directions, ``none`` is a single task.
@@ -296,6 +298,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         L = columns.back()
         units = columns.units
         self.structure_ = model.name
+        self.integration_ = "laplace"
+        if isinstance(m, Quadrature):
+            self.integration_ = "quadrature"
         self.log_likelihood_ = -0.5 * value.likelihood
         self._columns = columns
         self._posterior = m.posterior(value)

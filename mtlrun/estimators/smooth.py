@@ -592,7 +592,14 @@ class SmoothIndependent(_SmoothRegressor):
 
 
 class _SmoothClassifier(ClassifierMTL, SmoothModel):
-    """Smooth models of labels."""
+    """Smooth models of labels.
+
+    Attributes
+    ----------
+    integration_ : {"laplace", "quadrature"}
+        How the levels of tasks are integrated out. Other parts are always integrated by
+        Laplace's approximation.
+    """
 
     #: Posteriors of the levels at nodes, where quadrature integrates them.
     _level_nodes: list[TaskNodes] | None = None
@@ -614,6 +621,9 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
             fit = fit_smooth_labels(rows, self._options())
             self._training = rows
             self._level_nodes = fit.level_nodes
+            self.integration_ = "laplace"
+            if fit.level_nodes is not None:
+                self.integration_ = "quadrature"
             self._publish_fit(fit, LOGISTIC_VARIANCE)
         return self._result(fit)
 
@@ -665,7 +675,7 @@ class SmoothMTLClassifier(_SmoothClassifier):
     The likelihood is Laplace's approximation. With few rows per task, or many tasks of
     one class, it finds levels of tasks that differ too little or far too much. Where a
     check says so, the level of each task is integrated by adaptive Gauss-Hermite
-    quadrature with 35 nodes, and Laplace's approximation remains for the other parts,
+    quadrature with 51 nodes, and Laplace's approximation remains for the other parts,
     at the mode of the integrated likelihood. Probabilities are then averages over the
     nodes.
 

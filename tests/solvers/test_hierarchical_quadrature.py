@@ -213,6 +213,16 @@ def test_estimates_from_pairs_are_near_the_exact_maximum_likelihood(sd):
         assert (np.diff(model.objective_) <= 1e-8).all()
 
 
+def test_estimates_are_those_of_glmer_with_25_nodes():
+    X, y, ids = table(seed=2, T=200, rows=(2, 4), sd=3.0)
+    model = HierarchicalMTLClassifier("intercept", ridge=0.0).fit(X, y, task_id=ids)
+    # lme4 1.1-31 (R 4.2.2), nAGQ = 25: glmer(y ~ a + b + (1 | task), binomial), with
+    # bobyqa. With nAGQ = 1 the standard deviation is 2.459.
+    assert np.sqrt(model.covariance_[0, 0]) == pytest.approx(2.8169905108, rel=1e-3)
+    assert model.log_likelihood_ == pytest.approx(-275.4152454799, abs=2e-3)
+    assert_allclose(model.mean_coef_, [0.7091035237, -0.1202943134], atol=5e-4)
+
+
 def test_fits_where_laplace_suffices_do_not_change():
     rng = np.random.default_rng(5)
     ids = np.repeat(np.arange(20), 60)

@@ -88,7 +88,7 @@ def test_levels_and_probabilities_are_near_the_exact_ones(sd):
 def test_many_rows_per_task_keep_laplaces_approximation():
     X, y, ids = table(T=12, rows=(60, 61), sd=0.6)
     model = SmoothMTLClassifier(**LINEAR).fit(X, y, task_id=ids)
-    assert model._level_nodes is None
+    assert model.integration_ == "laplace"
     assert model.variances_["task level"] > 0
 
 
@@ -100,7 +100,7 @@ def test_a_weight_of_two_is_a_row_twice_in_any_order():
     order = np.random.default_rng(3).permutation(weights.sum())
     X2, y2, ids2 = (np.repeat(values, weights, axis=0)[order] for values in (X, y, ids))
     twice = SmoothMTLClassifier(**LINEAR).fit(X2, y2, task_id=ids2)
-    assert weighted._level_nodes is not None
+    assert weighted.integration_ == "quadrature"
     assert weighted.variances_ == pytest.approx(twice.variances_, rel=1e-2)
     first = weighted.predict_proba(X[:9], task_id=ids[:9])
     assert_allclose(first, twice.predict_proba(X[:9], task_id=ids[:9]), atol=5e-3)

@@ -69,7 +69,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Random columns that are integrated, at most.
 MAX_COLUMNS = 2
 #: Nodes per random column, for one and for two of them.
-N_NODES = (35, 13)
+N_NODES = (51, 13)
 #: Products of weights below this share of the largest are left out.
 MIN_NODE_WEIGHT = 1e-10
 #: Numbers per array that are worked on at a time.
@@ -83,7 +83,7 @@ MAX_DIFFERENCE = 1.0
 #: approximation: without that one's errors it needs less of a prior.
 LEVEL_PRICE_SHARE = 0.25
 #: Standard deviations at which D is looked at before it is minimized.
-PROFILE_STDS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
+PROFILE_STDS = (1.0, 2.0, 4.0, 8.0, 16.0)
 #: Standard deviations of a second column at which D is looked at.
 ADDED_STDS = (0.1, 0.5, 1.5)
 #: A mean probability has the log-odds m / sqrt(1 + ATTENUATION v), nearly.

@@ -90,6 +90,7 @@ class LabelMarginal:
     """
 
     is_curvature_exact = False
+    max_growth: float | None = None
 
     def __init__(self, data: SmoothData) -> None:
         self.labels = data.target

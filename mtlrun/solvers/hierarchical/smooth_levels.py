@@ -50,10 +50,8 @@ from mtlrun.solvers.hierarchical.logistic import (
 from mtlrun.solvers.hierarchical.quadrature import (
     MAX_BLOCK_SIZE,
     MAX_DIFFERENCE,
-    MAX_PLACEMENTS,
     MAX_REDUCTION,
     N_NODES,
-    PLACEMENT_TOL,
     NodeSums,
     PlacedNodes,
     fit_by_quadrature,
@@ -72,7 +70,6 @@ from mtlrun.solvers.hierarchical.smooth_fit import (
 )
 from mtlrun.solvers.hierarchical.smooth_labels import (
     MAX_HALVINGS,
-    MAX_MODE_STEPS,
     MIN_INFORMATION,
     MODE_TOL,
     PRIOR_STD,
@@ -86,6 +83,12 @@ from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: Times that the variances are fitted with nodes placed anew.
+MAX_LEVEL_PLACEMENTS = 4
+#: Change of D by the last of them that is small.
+LEVEL_PLACEMENT_TOL = 0.3
+#: Steps for the mode, which converge linearly.
+MAX_LEVEL_STEPS = 40
 #: Times that nodes are placed at one theta.
 N_PLACEMENTS = 2
 #: Smallest standard deviation of levels.
@@ -191,8 +194,8 @@ class TaskLevels:
             blocks.append(replace(block, X=X))
         n_tasks = int(self.codes[-1]) + 1
         m = Laplace(blocks, n_tasks, np.zeros(1, dtype=int), 1 / PRIOR_STD**2)
-        problem = LogisticProblem(m)
-        laplace = grown(problem, pooled(problem), "intercept")
+        problem = LogisticProblem(m, intercept=False)
+        laplace = grown(problem, pooled(problem), "scalar")
         value = fit_by_quadrature(problem, laplace).fit.value
         return float(value.mu[1]) / unit, float(value.Theta[0])
 
@@ -305,6 +308,9 @@ class LevelMarginal(LabelMarginal):
         and the gradient is not exact.
     """
 
+    #: Far from their nodes integrals are wrong, and the mode takes many steps.
+    max_growth: float | None = 2.0
+
     def __init__(self, data: SmoothData, *, holds_nodes: bool = True) -> None:
         super().__init__(data)
         self.levels = TaskLevels(self.labels, self.weights, data.codes)
@@ -350,7 +356,7 @@ class LevelMarginal(LabelMarginal):
         std = level_std(variance)
         a: Array | None = None
         objective = np.inf
-        for _ in range(MAX_MODE_STEPS):
+        for _ in range(MAX_LEVEL_STEPS):
             self._linearize_offset(theta)
             odds, full_a, solution = self._full_step(theta)
             full_offset = (
@@ -579,7 +585,7 @@ def _fit_levels(
 ) -> VarianceFit:
     """Minimize D and place the nodes again, until that changes D no more."""
     theta = start
-    for _ in range(MAX_PLACEMENTS):
+    for _ in range(MAX_LEVEL_PLACEMENTS):
         criterion.place(theta)
         fit = fit_variances(
             criterion,
@@ -591,6 +597,6 @@ def _fit_levels(
         theta = fit.theta
         criterion.place(theta)
         placed = criterion.solve(theta).criterion
-        if abs(placed - fit.value.criterion) < PLACEMENT_TOL:
+        if abs(placed - fit.value.criterion) < LEVEL_PLACEMENT_TOL:
             break
     return fit
