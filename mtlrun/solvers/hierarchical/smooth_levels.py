@@ -43,6 +43,7 @@ from mtlrun.solvers.hierarchical.logistic import (
     Laplace,
     LogisticProblem,
     PaddedRows,
+    Prices,
     find_modes,
     grown,
     pooled,
@@ -83,6 +84,8 @@ from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: Price of the variance of the levels where a fit by quadrature starts.
+START_PRICE = 0.05
 #: Times that the variances are fitted with nodes placed anew.
 MAX_LEVEL_PLACEMENTS = 4
 #: Change of D by the last of them that is small.
@@ -193,7 +196,8 @@ class TaskLevels:
             X[:, :, 1] = odds[index] / unit
             blocks.append(replace(block, X=X))
         n_tasks = int(self.codes[-1]) + 1
-        m = Laplace(blocks, n_tasks, np.zeros(1, dtype=int), 1 / PRIOR_STD**2)
+        prices = Prices(np.full(2, 1 / PRIOR_STD**2), np.full(2, START_PRICE))
+        m = Laplace(blocks, n_tasks, np.zeros(1, dtype=int), prices)
         problem = LogisticProblem(m, intercept=False)
         laplace = grown(problem, pooled(problem), "scalar")
         value = fit_by_quadrature(problem, laplace).fit.value
