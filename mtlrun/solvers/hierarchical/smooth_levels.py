@@ -86,6 +86,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Price of the variance of the levels where a fit by quadrature starts.
 START_PRICE = 0.05
+#: Largest variance of the levels where a fit by quadrature starts.
+MAX_START_VARIANCE = 40.0
 #: Times that the variances are fitted with nodes placed anew.
 MAX_LEVEL_PLACEMENTS = 4
 #: Change of D by the last of them that is small.
@@ -577,7 +579,10 @@ def _level_start(criterion: LabelMarginal, fit: VarianceFit) -> Array | None:
     if reduction < MAX_REDUCTION and is_near:
         return None
     theta = fit.theta * np.clip(factor, *FACTOR_RANGE) ** 2
-    theta[level] = max(best, MIN_STD)
+    # Where levels differ by more, the likelihood is flat, and integrals are rough.
+    excess = max(best / MAX_START_VARIANCE, 1.0)
+    theta = theta / excess
+    theta[level] = max(best / excess, MIN_STD)
     return np.asarray(theta)
 
 
