@@ -146,6 +146,13 @@ def _fit_numbers(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitte
 def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
     model = HierarchicalMTLClassifier("diagonal").fit(X, y, **rows)
     test = partial(model.test, X, y, **rows)
+    level = HierarchicalMTLClassifier("intercept").fit(X, y, **rows)
+    # Quadrature integrates levels, but not many slopes: where Laplace's approximation
+    # is wrong, shares of models whose slopes differ are wrong, too.
+    if level.integration_ != model.integration_:
+        slopes = model.test(X, y, "slopes", **rows)
+        if slopes.p_value > LEVEL:
+            model = level
     return _Fitted(
         variance="the variance behind the labels",
         shares=model.variance_shares_,

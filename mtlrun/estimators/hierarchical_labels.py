@@ -37,16 +37,15 @@ from mtlrun.solvers.hierarchical.inference import (
     test_of_slopes,
     tests_of_columns,
 )
-from mtlrun.solvers.hierarchical.label_posterior import averaged_odds
 from mtlrun.solvers.hierarchical.logistic import (
     Laplace,
     LaplaceFit,
     LogisticProblem,
     Prices,
-    fit_logistic,
     rows_of,
 )
 from mtlrun.solvers.hierarchical.posterior import shares
+from mtlrun.solvers.hierarchical.quadrature import Quadrature, fit_labels
 from mtlrun.solvers.hierarchical.row_checks import check_rows
 from mtlrun.utils.processes import one_thread_if_small
 
@@ -68,7 +67,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     The coefficients of a task, intercept included, are a draw around a mean that all
     tasks share. Mean and variances minimize, with the differences of the tasks
-    integrated out by Laplace's approximation::
+    integrated out::
 
         -2 log p(y | mu, Sigma) + ridge R(mu, Sigma),
             where log-odds of y_t = X_t w_t, w_t ~ N(mu, Sigma)
@@ -79,17 +78,28 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     standard deviation 1 / sqrt(ridge), the standard deviation of a slope between tasks
     is half-normal with this scale, and both are wider for the level, by factors of 7
     and 2.2. They keep coefficients finite where rows separate the classes,
-    and where the labels of many tasks are of one class. ``ridge=0`` is the criterion of
-    lme4.
+    and where the labels of many tasks are of one class.
 
-    `coef_` is the mode of the posterior, and `decision_function` and `predict_proba`
-    average over the posterior. A variance of zero is a valid estimate, not an error:
+    The integral is Laplace's approximation where that suffices, as in ``glmer`` of lme4
+    by default (``ridge=0`` is its criterion). With few rows per task, or many tasks of
+    one class, Laplace's criterion can have several minima, with standard deviations
+    that are too small or far too large. So a level, or a level and one slope, is then
+    integrated by adaptive Gauss-Hermite quadrature, with 51 nodes or 13 by 13 per task
+    (as ``glmer`` with ``nAGQ``, which integrates levels only). It is used where a step
+    from the optimum by Laplace's approximation would lower the criterion by quadrature
+    by more than 0.02, or where that is lower at another standard deviation, and it
+    starts from several standard deviations. The price of Sigma_00 is then 1 / 20. With
+    more slopes Laplace's approximation remains. "auto" then chooses between the level,
+    the level with one slope, and these.
+
+    `coef_` is the mode of the posterior, or its mean if the coefficients are integrated
+    by quadrature. `decision_function` and `predict_proba` average over the posterior,
+    for known and new tasks, by the same quadrature. A variance of zero is a valid estimate, not an error:
     the rows give no sign that tasks differ there. Slopes of columns that vary within
     fewer than three tasks have no variance.
 
     In lme4 this is ``glmer(y ~ x + (x || task), family = binomial)`` with a diagonal
-    covariance. It is meant for ragged tasks. With two or three rows per task Laplace's
-    approximation finds variances that are too small.
+    covariance. It is meant for ragged tasks.
 
     A row of weight k in `sample_weight` counts as k rows, also in the variances.
     Weights that do not count rows should have mean 1; a mean outside 0.1 to 10 causes a
@@ -141,7 +151,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         Contributions of the differences in level and in each slope to
         ``variance_shares_["tasks"]``.
     log_likelihood_ : float
-        By Laplace's approximation, without the priors.
+        By Laplace's approximation or quadrature, without the priors.
+    integration_ : {"laplace", "quadrature"}
+        How the differences of tasks are integrated out.
     structure_ : str
         The covariance that was fitted; ``diagonal+2`` is a diagonal plus two
         directions, ``none`` is a single task.
@@ -193,6 +205,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             "Weak priors on means and standard deviations; probabilities are averaged "
             "over the posterior; a covariance has to predict left-out rows better than "
             "intercepts alone.",
+            "Levels, or levels and one slope, are integrated by adaptive quadrature "
+            "where Laplace's approximation is wrong.",
         ),
     )
 
@@ -235,7 +249,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         warn_of_constants(data, columns)
         with one_thread_if_small(data.n_features):
             problem = self._problem(data, columns, self.ridge)
-            model = fit_logistic(problem, self.covariance)
+            model = fit_labels(problem, self.covariance)
             if self.ridge == 0:
                 self._warn_of_separation(model)
         self.single_class_ = problem.m.single_class()
@@ -290,6 +304,9 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         L = columns.back()
         units = columns.units
         self.structure_ = model.name
+        self.integration_ = "laplace"
+        if isinstance(m, Quadrature):
+            self.integration_ = "quadrature"
         self.log_likelihood_ = -0.5 * value.likelihood
         self._columns = columns
         self._posterior = m.posterior(value)
@@ -320,7 +337,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """Return the log-odds of probabilities averaged over the posterior.
 
         With log-odds ``X w_t`` of mean m and variance v they are
-        ``m / sqrt(1 + pi v / 8)``, an approximation. The variance has the uncertainty
+        ``m / sqrt(1 + pi v / 8)``, an approximation, after a fit by Laplace's
+        approximation. After a fit by quadrature they are averages over its nodes. The variance has the uncertainty
         of the coefficients of a task and of their mean in it; for a task without
         training rows (``unseen="mean"``) also the covariance between tasks. Positive
         ones mean the second label, and `predict_proba` turns them into probabilities.
@@ -339,18 +357,20 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """
         odds = self._scores(X, task_id)
         X, ids = self._read_X(X, task_id, reset=False)
-        variance = np.empty(odds.shape)
+        averaged = np.empty(odds.shape)
         A = self._columns.apply(dense(X))
         codes = self._task_of_rows(ids)
+        posterior = self._posterior
         if codes is None:
-            by_task = variance.reshape(len(A), -1)
+            by_task = averaged.reshape(len(A), -1)
+            odds_by_task = odds.reshape(len(A), -1)
             for t in range(len(self.tasks_)):
-                by_task[:, t] = self._posterior.variances(A, t)
+                by_task[:, t] = posterior.averaged_odds(A, odds_by_task[:, t], t)
         else:
             for rows in rows_by_code(codes):
                 task = int(codes[rows[0]])
-                variance[rows] = self._posterior.variances(A[rows], task)
-        return averaged_odds(odds, variance)
+                averaged[rows] = posterior.averaged_odds(A[rows], odds[rows], task)
+        return averaged
 
     def test(
         self,
@@ -364,10 +384,11 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         """Test whether tasks differ at all, beyond their level, or in the slopes of
         some columns.
 
-        Likelihood ratios by Laplace's approximation, against the mixtures of
-        chi-squares of variances that may be zero. A model keeps no rows, so they are
-        given again; it need not be fitted. With few rows per task the tests reject
-        rather too rarely. The priors are weaker here, ``ridge`` being 0.01 at most, as
+        Likelihood ratios, against the mixtures of chi-squares of variances that may be
+        zero. Up to two random columns are integrated by quadrature where Laplace's
+        approximation is wrong. With more of them and few rows per task the tests reject
+        rather too rarely. A model keeps no rows, so they are given again; it need not
+        be fitted. The priors are weaker here, ``ridge`` being 0.01 at most, as
         they would cost power. A column that varies within fewer than three tasks has no
         p-value (NaN).
 

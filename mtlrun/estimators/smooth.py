@@ -33,6 +33,12 @@ from mtlrun.estimators.smooth_results import (
 )
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.hierarchical.label_posterior import (
+    TaskNodes,
+    averaged_odds,
+    log_odds_of_mean,
+    normal_averaged_odds,
+)
 from mtlrun.solvers.hierarchical.smooth import (
     SmoothFit,
     fit_smooth,
@@ -44,11 +50,8 @@ from mtlrun.solvers.hierarchical.smooth_blocks import (
     SmoothData,
 )
 from mtlrun.solvers.hierarchical.smooth_fit import Criterion, VariancePrior
-from mtlrun.solvers.hierarchical.smooth_labels import (
-    LabelMarginal,
-    fit_smooth_labels,
-    label_prior,
-)
+from mtlrun.solvers.hierarchical.smooth_labels import LabelMarginal, label_prior
+from mtlrun.solvers.hierarchical.smooth_levels import LevelMarginal, fit_smooth_labels
 from mtlrun.solvers.hierarchical.smooth_marginal import SmoothMarginal
 from mtlrun.solvers.hierarchical.smooth_parts import (
     COMMON_PARTS,
@@ -83,6 +86,11 @@ RIDGE_CHANGE = (
 #: Reason for new numbers of `SmoothMTL`.
 MIXTURE_CHANGE = (
     f"{RIDGE_CHANGE} The errors of all targets together choose half of the mixture."
+)
+#: Reason for new numbers of models of labels.
+LEVELS_CHANGE = (
+    "Levels of tasks are integrated by adaptive quadrature where Laplace's approximation "
+    "is wrong."
 )
 #: Reason for new numbers of all models of numbers.
 DEVIATIONS_CHANGE = (
@@ -584,7 +592,17 @@ class SmoothIndependent(_SmoothRegressor):
 
 
 class _SmoothClassifier(ClassifierMTL, SmoothModel):
-    """Smooth models of labels."""
+    """Smooth models of labels.
+
+    Attributes
+    ----------
+    integration_ : {"laplace", "quadrature"}
+        How the levels of tasks are integrated out. Other parts are always integrated by
+        Laplace's approximation.
+    """
+
+    #: Posteriors of the levels at nodes, where quadrature integrates them.
+    _level_nodes: list[TaskNodes] | None = None
 
     def _all_weights(
         self, y: Array, ids: Array | None, weights: Array | None
@@ -602,6 +620,10 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
         with limited_threads(1, "blas"):
             fit = fit_smooth_labels(rows, self._options())
             self._training = rows
+            self._level_nodes = fit.level_nodes
+            self.integration_ = "laplace"
+            if fit.level_nodes is not None:
+                self.integration_ = "quadrature"
             self._publish_fit(fit, LOGISTIC_VARIANCE)
         return self._result(fit)
 
@@ -609,15 +631,26 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
         return LOGISTIC_VARIANCE
 
     def _criterion(self, data: SmoothData) -> Criterion:
-        return LabelMarginal(data)
+        if self._level_nodes is None:
+            return LabelMarginal(data)
+        return LevelMarginal(data, holds_nodes=False)
 
     def _prior(self, data: SmoothData) -> VariancePrior:
         return label_prior(data, self._options())
 
     def _task_scores(self, rows: SmoothRows, task: int) -> Array:
-        """Return the log-odds of probabilities averaged over the posterior (MacKay)."""
+        """Return the log-odds of probabilities averaged over the posterior."""
         mean, variance = self._posterior.moments(rows, task)
-        return np.asarray(mean / np.sqrt(1 + np.pi * variance / 8))
+        if self._level_nodes is None:
+            return averaged_odds(mean, variance)
+        for block in self._level_nodes:
+            for position in np.flatnonzero(block.tasks == task):
+                level = block.deviation[position, :, 0]
+                share = block.share[position]
+                others = np.maximum(variance - share @ np.square(level), 0.0)
+                at_nodes = averaged_odds(mean[:, None] + level, others[:, None])
+                return log_odds_of_mean(at_nodes, share)
+        return normal_averaged_odds(mean, variance)
 
     def _is_logistic(self) -> bool:
         return True
@@ -628,8 +661,8 @@ class SmoothMTLClassifier(_SmoothClassifier):
 
     The log-odds of task t are a common function and one of its own, both sums of
     Gaussian processes (parts) on standardized columns, as in `SmoothMTL`. Each part has
-    one variance. The variances minimize minus twice the log marginal likelihood by
-    Laplace's approximation, and weak priors::
+    one variance. The variances minimize minus twice the log marginal likelihood, and
+    weak priors::
 
         -2 log p(y | variances) + 2 prior_rate sum over curved parts of sd
             + sum over parts of variance / prior variance,
@@ -639,8 +672,12 @@ class SmoothMTLClassifier(_SmoothClassifier):
     slopes of tasks. `predict_proba` averages the probabilities over the posterior;
     `decision_function` is their log-odds.
 
-    With two or three rows per task Laplace's approximation finds variances that are too
-    small.
+    The likelihood is Laplace's approximation. With few rows per task, or many tasks of
+    one class, it finds levels of tasks that differ too little or far too much. Where a
+    check says so, the level of each task is integrated by adaptive Gauss-Hermite
+    quadrature with 51 nodes, and Laplace's approximation remains for the other parts,
+    at the mode of the integrated likelihood. Probabilities are then averages over the
+    nodes.
 
     Parameters
     ----------
@@ -683,6 +720,7 @@ class SmoothMTLClassifier(_SmoothClassifier):
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
         losses=("logistic",),
+        changes=(LEVELS_CHANGE,),
     )
 
     def __init__(

@@ -75,7 +75,12 @@ _PARTS_OF_MODELS = {
     "mtlrun.features.fourier": ("FourierFeatures",),
     "mtlrun.features.table": ("TableFeatures",),
     "mtlrun.solvers.hierarchical.compress": ("Block", "Columns", "Compressed"),
-    "mtlrun.solvers.hierarchical.label_posterior": ("LabelPosterior", "TaskRoots"),
+    "mtlrun.solvers.hierarchical.label_posterior": (
+        "LabelPosterior",
+        "NodePosterior",
+        "TaskNodes",
+        "TaskRoots",
+    ),
     "mtlrun.solvers.hierarchical.posterior": ("Posterior",),
     "mtlrun.solvers.hierarchical.smooth_blocks": ("SmoothData",),
     "mtlrun.solvers.hierarchical.smooth_parts": (

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 from mtlrun.estimators import HierarchicalMTLClassifier
+from mtlrun.solvers.hierarchical.compress import standardized
+from mtlrun.solvers.hierarchical.logistic import fit_logistic
 
 pytestmark = pytest.mark.data
 ORACLE = pd.read_csv(
@@ -46,10 +48,21 @@ def read(row):
 )
 def test_the_laplace_likelihood_is_at_least_that_of_glmer(row):
     X, y, ids, random = read(row)
-    model = HierarchicalMTLClassifier(row.covariance, slopes=random, ridge=0.0).fit(
-        X, y, task_id=ids
-    )
-    ours = -2 * model.log_likelihood_
-    assert ours <= row.deviance + ABOVE
-    assert ours >= row.deviance - BELOW
-    assert model.converged_
+    model = HierarchicalMTLClassifier(row.covariance, slopes=random, ridge=0.0)
+    data = model._prepare(X, y, task_id=ids, sample_weight=None)
+    problem = model._problem(data, standardized(data, True), 0.0)
+    fit = fit_logistic(problem, row.covariance).fit
+    assert fit.value.likelihood <= row.deviance + ABOVE
+    assert fit.value.likelihood >= row.deviance - BELOW
+    assert fit.converged
+
+
+def test_the_likelihood_by_quadrature_is_that_of_glmer():
+    # lme4 1.1-31 (R 4.2.2), nAGQ = 25, columns centered, bobyqa:
+    # glmer(y ~ time + terbinafine + (1 | patientID), toenail, family = binomial)
+    row = ORACLE[(ORACLE.table == "toenail") & (ORACLE.covariance == "intercept")]
+    X, y, ids, _ = read(next(row.itertuples(index=False)))
+    model = HierarchicalMTLClassifier("intercept", ridge=0.0).fit(X, y, task_id=ids)
+    assert model.covariance_[0, 0] ** 0.5 == pytest.approx(4.0007000558, rel=0.005)
+    assert model.mean_coef_ == pytest.approx([-0.4513011939, -0.5208409685], rel=0.005)
+    assert -2 * model.log_likelihood_ == pytest.approx(1254.9997394257, abs=0.1)

@@ -241,8 +241,8 @@ class Laplace:
         squares = np.zeros((q, q))
         g_mu = 2 * price_of_mean * mu
         information = np.diag(price_of_mean)
-        for block, Z in zip(self.blocks, self._Z, strict=True):
-            part = _evaluated(block, Z, mu, S, modes[block.tasks], self.random)
+        for index, block in enumerate(self.blocks):
+            part = self.task_sums(index, mu, S, modes)
             modes[block.tasks] = part.v
             likelihood += part.D
             h = part.h[:, self.random]
@@ -296,8 +296,8 @@ class Laplace:
         # Tasks without rows have the covariance of a new task.
         new_variances = np.diag(L @ (full + mean) @ L.T)
         out = np.sqrt(np.maximum(np.tile(new_variances, (self.T, 1)), 0.0))
-        for block, Z in zip(self.blocks, self._Z, strict=True):
-            B = _evaluated(block, Z, value.mu, S, value.v[block.tasks], self.random).B
+        for index, block in enumerate(self.blocks):
+            B = self.task_sums(index, value.mu, S, value.v).B
             left = np.eye(self.p) - full @ B
             of_mean = left @ mean @ left.transpose(0, 2, 1)
             covariances = full - full @ B @ full + of_mean
@@ -309,18 +309,18 @@ class Laplace:
         """Return the covariances of the coefficients of all tasks."""
         S = root(value.Theta)
         roots = []
-        for block, Z in zip(self.blocks, self._Z, strict=True):
-            part = _evaluated(
-                block,
-                Z,
-                value.mu,
-                S,
-                value.v[block.tasks],
-                self.random,
-                rooted=True,
-            )
+        for index, block in enumerate(self.blocks):
+            part = self.task_sums(index, value.mu, S, value.v, rooted=True)
             roots.append(TaskRoots(block.tasks, part.F))
         return self._covariances(value, roots)
+
+    def task_sums(
+        self, index: int, mu: Array, S: Array, v: Array, rooted: bool = False
+    ) -> TaskSums:
+        """Return the contributions of a block; the modes are searched from v (T, q)."""
+        block = self.blocks[index]
+        start = v[block.tasks]
+        return _evaluated(block, self._Z[index], mu, S, start, self.random, rooted)
 
     def _covariances(
         self,
@@ -335,16 +335,8 @@ class Laplace:
         S = root(value.Theta)
         common = self._covariances(value, [])
         sums = np.zeros(self.T)
-        for block, Z in zip(self.blocks, self._Z, strict=True):
-            part = _evaluated(
-                block,
-                Z,
-                value.mu,
-                S,
-                value.v[block.tasks],
-                self.random,
-                rooted=True,
-            )
+        for index, block in enumerate(self.blocks):
+            part = self.task_sums(index, value.mu, S, value.v, rooted=True)
             variance = row_variances(block.X, part.F, common)
             losses = leave_one_out_losses(part.eta, variance, block.y, block.w)
             sums[block.tasks] = (block.w * losses).sum(axis=1)
@@ -382,7 +374,7 @@ def root(Theta: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class _Part:
+class TaskSums:
     """Contributions of the tasks of a block to the sums, at their modes.
 
     The modes v and D; per task h and r (m, p), B (m, p, p) and eta (m, n). F (m, k, p)
@@ -406,7 +398,7 @@ def _evaluated(
     v: Array,
     random: Array,
     rooted: bool = False,
-) -> _Part:
+) -> TaskSums:
     """Return the contributions of a block, with the modes searched from v.
 
     With `rooted`, they include roots F of B.
@@ -416,7 +408,7 @@ def _evaluated(
     start = v
     if basis is not None:
         start = _sums(basis, v)
-    a, eta, log_p, residual, W, M = _modes(block, E, X @ mu, start)
+    a, eta, log_p, residual, W, M = find_modes(block, E, X @ mu, start)
     _, logdets = np.linalg.slogdet(M)
     D = float(-2 * log_p.sum() + np.square(a).sum() + logdets.sum())
     identities = np.broadcast_to(np.eye(M.shape[1]), M.shape)
@@ -442,7 +434,7 @@ def _evaluated(
     modes = a
     if basis is not None:
         modes = _times(basis, a)
-    return _Part(modes, D, _sums(X, residual), r, B, eta, F)
+    return TaskSums(modes, D, _sums(X, residual), r, B, eta, F)
 
 
 def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
@@ -459,7 +451,7 @@ def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
     return R.transpose(0, 2, 1), basis
 
 
-def _modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
+def find_modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
     """Return the modes a of all tasks, and quantities at the modes.
 
     Newton's steps are taken for all tasks at once, and halved for tasks that get worse.
@@ -674,7 +666,8 @@ def fit_logistic(problem: LogisticProblem, name: str) -> LaplaceFit:
     if name == "none" or problem.m.T == 1 or not len(problem.m.random):
         return fit
     if name == "auto":
-        return automatic(problem, fit)
+        tried = candidates(problem, fit)
+        return select(tried, tried[0])
     if name in ("intercept", "scalar"):
         return grown(problem, fit, name)
     fit = grown(problem, grown(problem, fit, "scalar"), "diagonal")
@@ -693,7 +686,7 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
     reduction = np.inf
     converged = False
     for _ in range(_STEPS):
-        step, reduction = _mean_step(value)
+        step, reduction = mean_step(value)
         if reduction < problem.tolerance(value.criterion):
             converged = True
             break
@@ -707,7 +700,7 @@ def pooled(problem: LogisticProblem) -> LaplaceFit:
     return LaplaceFit("none", m, GroupedVariances(np.ones(0), np.zeros(0, int)), fit)
 
 
-def _mean_step(value: LaplaceValue) -> tuple[Array, float]:
+def mean_step(value: LaplaceValue) -> tuple[Array, float]:
     """Return the Newton step of mu for a covariance, and the predicted fall of D."""
     step = -0.5 * np.linalg.pinv(value.information, hermitian=True) @ value.g_mu
     return step, -0.5 * float(step @ value.g_mu)
@@ -743,7 +736,7 @@ def grown(problem: LogisticProblem, base: LaplaceFit, name: str) -> LaplaceFit:
     # A step can be far too long, or end at zero, where the gradient vanishes.
     present = np.sqrt(mean_theta)
     x = np.clip(stds, np.maximum(0.5 * present, _SMALL), 1.0 + present)
-    return _minimised(problem, m, name, structure, x, base)
+    return minimized(problem, m, name, structure, x, base)
 
 
 def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> LaplaceFit:
@@ -751,14 +744,14 @@ def without(problem: LogisticProblem, large: LaplaceFit, column: int) -> Laplace
     stay = np.flatnonzero(large.m.random != column)
     m = problem.m.with_random(large.m.random[stay])
     structure = GroupedVariances(np.ones(len(stay)), np.arange(len(stay)))
-    return _minimised(problem, m, "diagonal", structure, large.fit.x[stay], large)
+    return minimized(problem, m, "diagonal", structure, large.fit.x[stay], large)
 
 
 def full(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     """Fit any covariance from a diagonal one."""
     structure = FullCovariance(np.ones(len(base.m.random)))
     x = structure.from_covariance(base.fit.value.Theta)
-    return _minimised(problem, base.m, "full", structure, x, base)
+    return minimized(problem, base.m, "full", structure, x, base)
 
 
 def add_directions(
@@ -771,7 +764,7 @@ def add_directions(
 
     def fit(now: LaplaceFit, structure: FactorCovariance, x: Array) -> LaplaceFit:
         name = f"{base.name}+{structure.rank}"
-        return _minimised(problem, base.m, name, structure, x, now)
+        return minimized(problem, base.m, name, structure, x, now)
 
     def gradient(now: LaplaceFit) -> Array:
         return now.fit.value.G
@@ -787,13 +780,10 @@ def add_directions(
     )
 
 
-def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
+def candidates(problem: LogisticProblem, base: LaplaceFit) -> list[LaplaceFit]:
     """Grow the covariance from none: intercept, scalar, diagonal, directions.
 
-    A structure is tried if there is `INFORMATION` per parameter. The likelihood of
-    tasks with few rows, or of one class, rises with variances that are far too large to
-    predict well. A structure other than the smallest is therefore taken only if its
-    leave-one-out log loss is clearly lower (see `predicts_better`).
+    A structure is tried if there is `INFORMATION` per parameter.
     """
     max_parameters = problem.information / INFORMATION
     p = len(problem.m.random)
@@ -821,9 +811,18 @@ def automatic(problem: LogisticProblem, base: LaplaceFit) -> LaplaceFit:
     rank = int(min(n_left / p, p // 2, rank_by_tasks))
     if start.name in ("scalar", "diagonal") and rank > 0:
         tried.append(add_directions(problem, start, min(rank, covariance.MAX_RANK)))
-    smallest = tried[0]
+    return tried
+
+
+def select(tried: list[LaplaceFit], smallest: LaplaceFit) -> LaplaceFit:
+    """Return the best of the candidates by AIC that predicts better than the smallest.
+
+    The likelihood of tasks with few rows, or of one class, rises with variances that
+    are far too large to predict well. A structure other than the smallest is therefore
+    taken only if its leave-one-out log loss is clearly lower (see `predicts_better`).
+    """
     for fit in sorted(tried, key=lambda fit: fit.aic):
-        if fit is smallest or predicts_better(fit, smallest):
+        if fit.name == smallest.name or predicts_better(fit, smallest):
             return fit
     return smallest
 
@@ -898,7 +897,7 @@ class _LaplaceObjective:
         return G
 
 
-def _minimised(
+def minimized(
     problem: LogisticProblem,
     m: Laplace,
     name: str,

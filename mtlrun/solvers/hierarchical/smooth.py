@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.solvers.hierarchical.label_posterior import TaskNodes
 from mtlrun.solvers.hierarchical.smooth_blocks import (
     MAX_EXACT_ROWS,
     BlockList,
@@ -79,6 +80,9 @@ class SmoothFit:
     estimation_rows : ndarray of int
         Rows that the variances were estimated from.
     n_evaluations : int
+    level_nodes : list of TaskNodes, optional
+        Posteriors of the levels of a model of labels, if they are integrated by
+        quadrature.
     """
 
     variances: VarianceFit
@@ -88,6 +92,7 @@ class SmoothFit:
     leave_one_out_std: Array
     estimation_rows: Array
     n_evaluations: int
+    level_nodes: list[TaskNodes] | None = None
 
 
 def fit_smooth(data: SmoothData, options: SmoothOptions) -> SmoothFit:

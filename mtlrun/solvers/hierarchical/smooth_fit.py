@@ -90,10 +90,14 @@ class Criterion(Protocol):
     is_curvature_exact : bool
         Whether the second derivatives are exact; else they are corrected by differences
         of gradients.
+    max_growth : float or None
+        Factor by which a step may multiply a variance of 1 or more, and largest
+        variance that it gives to a smaller one.
     """
 
     n_evaluations: int
     is_curvature_exact: bool
+    max_growth: float | None
 
     def __call__(self, theta: Array) -> Any:
         """Return a `Value`."""
@@ -464,6 +468,10 @@ class VarianceSearch:
         for halving in range(MAX_HALVINGS):
             shorter = 0.5**halving * step
             theta = np.clip(value.theta + shorter, 0.0, MAX_THETA)
+            growth = self.criterion.max_growth
+            if growth is not None:
+                limit = growth * np.maximum(value.theta, 1.0)
+                theta = np.minimum(theta, limit)
             # Curved parts with next to no variance are left out.
             is_curved = self.prior.rate > 0
             theta[is_curved & (theta < SMALL_THETA)] = 0.0

@@ -20,30 +20,21 @@ The last term of the gradient is due to the mode, which moves with theta.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from mtlrun.solvers.hierarchical.label_posterior import log_probability
-from mtlrun.solvers.hierarchical.smooth import (
-    SmoothFit,
-    SmoothOptions,
-    estimation_rows,
-)
+from mtlrun.solvers.hierarchical.smooth import SmoothOptions
 from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, SmoothData
-from mtlrun.solvers.hierarchical.smooth_fit import (
-    VarianceFit,
-    VariancePrior,
-    fit_variances,
-)
+from mtlrun.solvers.hierarchical.smooth_fit import VariancePrior
 from mtlrun.solvers.hierarchical.smooth_marginal import (
     SmoothMarginal,
     SmoothSolution,
     SmoothValue,
 )
-from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -99,6 +90,7 @@ class LabelMarginal:
     """
 
     is_curvature_exact = False
+    max_growth: float | None = None
 
     def __init__(self, data: SmoothData) -> None:
         self.labels = data.target
@@ -116,6 +108,11 @@ class LabelMarginal:
     def start_mode_from(self, other: LabelMarginal) -> None:
         """Start the search for the mode where another one on the same rows ended."""
         self._eta = other._eta
+
+    @property
+    def eta(self) -> Array:
+        """Log-odds of the rows at the mode that was found last, (N,)."""
+        return self._eta
 
     def _log_likelihood(self, eta: Array) -> float:
         return float(self.weights @ log_probability(eta, self.labels))
@@ -232,52 +229,3 @@ def label_prior(data: SmoothData, options: SmoothOptions) -> VariancePrior:
     precision = np.full(len(design.names), 1 / PRIOR_STD**2)
     precision[np.array(design.names) == "task slopes"] = 1 / SLOPES_PRIOR_STD**2
     return VariancePrior(options.prior_rate * design.is_curved, precision)
-
-
-def fit_smooth_labels(data: SmoothData, options: SmoothOptions) -> SmoothFit:
-    """Estimate the variances and the functions of a model of labels.
-
-    Parameters
-    ----------
-    data : SmoothData
-        Targets are 0 and 1; noise is 1 / weight.
-    options : SmoothOptions
-    """
-    index = estimation_rows(data, options)
-    subset = data if len(index) == len(data.codes) else data.take(index)
-    criterion = LabelMarginal(subset)
-    fit: VarianceFit = fit_variances(
-        criterion,
-        label_prior(data, options),
-        tol=options.tol,
-        max_iter=options.max_iter,
-    )
-    n_evaluations = criterion.n_evaluations
-    # The functions are made of the parts that have a variance.
-    is_active = fit.theta > 0
-    active = LabelMarginal(data.select_parts(is_active))
-    if subset is data:
-        active.start_mode_from(criterion)
-    # The blocks of the search are released before others are made.
-    del criterion
-    active.find_mode(fit.theta[is_active])
-    solution = active.marginal.solve(fit.theta[is_active])
-    # The rows have the targets and the noise of the model of numbers at the mode.
-    rows = replace(active.blocks.data, design=data.design)
-    posterior, diagonal = SmoothPosterior.fit(
-        rows,
-        fit.theta,
-        active.marginal,
-        solution,
-    )
-    target = rows.target
-    diagonal = np.maximum(diagonal, 1e-12)
-    return SmoothFit(
-        variances=fit,
-        posterior=posterior,
-        part_variances=posterior.part_variances(active.blocks),
-        leave_one_out=target - posterior.a / diagonal,
-        leave_one_out_std=1 / np.sqrt(diagonal),
-        estimation_rows=index,
-        n_evaluations=n_evaluations,
-    )

@@ -137,6 +137,7 @@ class SmoothMarginal:
     """
 
     is_curvature_exact = True
+    max_growth: float | None = None
 
     def __init__(
         self,
