@@ -25,7 +25,11 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.names import distinct
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import ConfigError, MtlrunError
-from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
+from mtlrun.estimators.hierarchical import (
+    HeterogeneityTest,
+    HierarchicalMTL,
+    VarianceInterval,
+)
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
 
@@ -117,6 +121,8 @@ class _Fitted:
         Shares of the variance of the common mean and of the tasks.
     columns : ndarray of shape (1 + n_columns,)
         Shares of the level and of each slope.
+    interval : callable or None
+        Returns the interval of the share of the tasks; None for labels.
     test : callable
         Tests all differences ("all"), or differences of slopes ("slopes").
     test_each : callable
@@ -126,6 +132,7 @@ class _Fitted:
     variance: str
     shares: dict[str, float]
     columns: np.ndarray
+    interval: Callable[[], VarianceInterval] | None
     test: Callable[[str], HeterogeneityTest]
     test_each: Callable[[Sequence[int]], list[HeterogeneityTest]]
 
@@ -136,6 +143,7 @@ def _fit_numbers(X: np.ndarray, dataset: Dataset) -> _Fitted:
         variance="the variance",
         shares=model.variance_shares_,
         columns=model.heterogeneity_,
+        interval=model.variance_interval,
         test=model.test,
         test_each=partial(model.test, method="lrt", each=True),
     )
@@ -149,6 +157,7 @@ def _fit_labels(X: np.ndarray, dataset: Dataset) -> _Fitted:
         variance="the variance behind the labels",
         shares=model.variance_shares_,
         columns=model.heterogeneity_,
+        interval=None,
         test=test,
         test_each=test,
     )
@@ -177,6 +186,11 @@ def _text(fitted: _Fitted, names: list[str]) -> str | None:
         f"tasks explain {tasks:.0%} of {fitted.variance} beyond the common model's "
         f"{mean:.0%}"
     )
+    if fitted.interval is not None:
+        interval = fitted.interval()
+        low = interval.share_low
+        high = interval.share_high
+        text += f"; 95% interval of the share of tasks {low:.0%} to {high:.0%}"
     if fitted.test("slopes").p_value > LEVEL:
         return f"{text}; they differ in level only"
     return f"{text}; {_slopes_text(fitted, names)}"

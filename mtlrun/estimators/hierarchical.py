@@ -36,18 +36,24 @@ from mtlrun.solvers.hierarchical.compress import (
     of_statistics,
 )
 from mtlrun.solvers.hierarchical.fit import (
-    FEW_COLUMNS,
-    FEW_TASKS,
     ROWS_PER_MEAN,
     HierarchicalProblem,
     OwnNoise,
     Result,
-    can_integrate,
+    automatic_noise,
     fit_covariance,
-    integrated,
+    grown,
     own_noise,
 )
-from mtlrun.solvers.hierarchical.posterior import Posterior, Shares, variance_shares
+from mtlrun.solvers.hierarchical.posterior import (
+    Posterior,
+    Shares,
+    containment_df,
+    posterior_of,
+    shares,
+    variance_shares,
+)
+from mtlrun.solvers.hierarchical.profile import profile_interval
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -97,6 +103,8 @@ class Estimates:
         Of all tasks.
     mean_std : ndarray of shape (k,)
         Its standard errors.
+    mean_df : ndarray of shape (k,) or None
+        Degrees of freedom of these; None for labels.
     """
 
     names: list[str]
@@ -105,12 +113,39 @@ class Estimates:
     std: Array
     mean: Array
     mean_std: Array
+    mean_df: Array | None = None
 
 
 #: Shared by the models of a search while their rows live: the rows, compressed with and
 #: without intercept, and the models with a normal prior, by their settings.
-_Known = tuple[Compressed, Columns, dict[Any, Result]]
+_Known = tuple[Compressed, Columns, dict[Any, OwnNoise]]
 _compressed: WeakKeyDictionary[TaskData, dict[bool, _Known]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class VarianceInterval:
+    """A profile-likelihood interval of a variance between tasks.
+
+    Attributes
+    ----------
+    name : str
+        "tasks" for all differences between tasks together, "level" or the name of a
+        column.
+    variance, low, high : float
+        Estimate and ends: variance of the coefficient in the units of `covariance_`;
+        of "tasks" the variance of the targets that the differences explain. `high` is
+        infinite if the rows set no upper bound.
+    share, share_low, share_high : float
+        The same as shares of the variance of the targets.
+    """
+
+    name: str
+    variance: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    share: float = 0.0
+    share_low: float = 0.0
+    share_high: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -343,14 +378,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         likelihood. "auto" uses the ridge if there are fewer than three rows per column.
     method : {"reml", "ml"}, default "reml"
         Restricted or plain maximum likelihood.
-    integrate : "auto" or bool, default "auto"
-        Whether one or two standard deviations (intercept, slopes) are integrated over a
-        grid instead of maximized; "auto" does so for at most ten tasks.
-    noise : {"common", "task"}, default "common"
+    integrate : deprecated
+        Ignored; a value causes a FutureWarning. Predictions of new tasks always allow
+        for the uncertainty of the variances.
+    noise : {"common", "task", "auto"}, default "common"
         Whether all tasks have noise variance s2, or each its own, s2 v_t. Then 1 / v_t
         is drawn from a chi-square with r degrees of freedom, divided by r, and r is
-        estimated (`noise_degrees_`). If the rows cannot distinguish the noise
-        variances, a common one is used.
+        estimated (`noise_degrees_`). "auto" decides by AIC: each task has its own noise
+        if that lowers minus twice the log-likelihood by more than 2. Tasks that share
+        their rows keep a common noise unless "task" is given. `mtlrun train` and
+        `compare` use "auto".
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centered.
     tol : float, default 1e-8
@@ -367,6 +404,13 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     mean_intercept_ : float
     mean_coef_std_ : ndarray of shape (n_features,)
         Standard errors of `mean_coef_`, given the variances.
+    mean_coef_df_ : ndarray of shape (n_features,)
+        Degrees of freedom of these standard errors, by containment: the interval of
+        `mean_coef_` is t quantiles with so many degrees times `mean_coef_std_`. Of a
+        column whose slopes may differ, the number of tasks within which it varies, less
+        one; of one that varies between tasks only, the number of tasks less one and
+        less the number of such columns; of others, the rows less the coefficients
+        that they determine.
     coef_std_ : ndarray of shape (n_tasks, n_features)
         Posterior standard deviations of `coef_`, computed on demand, as are
         `intercept_std_` (n_tasks,).
@@ -404,7 +448,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         By how much a further step would lower the last value: gradient and distance to
         the boundary of zero variances in one number. With ``prior="student"`` it rests
         on the gradient alone; with clusters it is the fall of the last step of EM.
-        Where variances are integrated, it certifies the maximum around which they are.
         Equal to `stop_crit_`.
     converged_ : bool
         Whether `gap_` is below `tol`; below 1e-5 with ``prior="student"``, and 0.01
@@ -442,6 +485,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "task are enough"
         ),
         default_grid={"prior": ("normal", "student", "clusters")},
+        default_params={"noise": "auto"},
         changes=(
             "Priors: clusters go on from the best of short starts, Student from the "
             "next thinner tails.",
@@ -449,6 +493,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "Slopes differ only for columns that vary within three tasks; units of "
             "targets and the order of tasks no longer change Student's prior and "
             "clusters.",
+            "Variances are those of REML for any number of tasks, standard deviations "
+            "for new tasks use Student's quantiles, and tasks have noises of their own "
+            "where the likelihood prefers it.",
         ),
     )
     _by_sums: ClassVar = True
@@ -462,8 +509,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
         mean: Literal["auto", "flat", "ridge"] = "auto",
         method: Literal["reml", "ml"] = "reml",
-        integrate: bool | Literal["auto"] = "auto",
-        noise: Literal["common", "task"] = "common",
+        integrate: bool | Literal["auto", "deprecated"] = "deprecated",
+        noise: Literal["common", "task", "auto"] = "common",
         fit_intercept: bool = True,
         tol: Positive = 1e-8,
         max_iter: Count = 100,
@@ -488,7 +535,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1
-        if data.uniform and self.noise == "common":
+        if data.uniform and self.noise != "task":
             sizes = data.sizes[:1]
         else:
             sizes = data.sizes
@@ -522,25 +569,28 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return result.parts
 
     def _fit_compressed(
-        self, data: Compressed, columns: Columns, fits: dict[Any, Result]
+        self, data: Compressed, columns: Columns, fits: dict[Any, OwnNoise]
     ) -> SolverResult:
+        if self.integrate != "deprecated":
+            warnings.warn(
+                "integrate is ignored and will be removed in the next release: "
+                "variances are those of REML, and standard deviations for new tasks "
+                "allow for their uncertainty. Leave it out.",
+                FutureWarning,
+                stacklevel=5,
+            )
         self._columns = columns
         self.task_weights_ = np.ones(data.T)
         self.labels_ = np.zeros(data.T, dtype=int)
         with one_thread_if_small(data.p):
-            result = self._normal(data, fits)
-            several = self.noise == "task" and data.T > 1
-            if several:
-                noise = own_noise(self._problem(data), result)
-            else:
-                noise = OwnNoise.none(result)
+            noise = self._normal(data, fits)
             result = noise.result
             self.structure_ = result.name
             self.noise_degrees_ = noise.degrees
             self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
             mixture = self._mixture_of(result)
             if mixture is None:
-                self._posterior = self._normal_posterior(result)
+                self._posterior = result.posterior()
             else:
                 self._posterior = mixture.posterior
                 self.task_weights_ = mixture.task_weights
@@ -554,6 +604,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                     v_rows=noise.mean,
                     v_new=noise.of_new_task,
                 )
+            noise_df = self._posterior.residual_df()
+            df = containment_df(
+                data, self._problem(data).random, self.fit_intercept, noise_df
+            )
+            self._posterior = replace(self._posterior, df=df, noise_df=noise_df)
         self._publish_variances()
         coef, intercept = self._original()
         if mixture is None:
@@ -568,7 +623,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         )
         return self._result(fit, coef.T, intercept)
 
-    def _normal(self, data: Compressed, fits: dict[Any, Result]) -> Result:
+    def _normal(self, data: Compressed, fits: dict[Any, OwnNoise]) -> OwnNoise:
         """Return the model with a normal prior, from which those with other priors
         start.
         """
@@ -578,10 +633,24 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             for f in fields(problem)
             if f.name not in ("data", "random")
         ]
-        settings = (self.covariance, problem.random.tobytes(), *plain)
+        settings = (self.covariance, self.noise, problem.random.tobytes(), *plain)
         if settings not in fits:
-            fits[settings] = fit_covariance(problem, self.covariance)
+            result = fit_covariance(problem, self.covariance)
+            fits[settings] = self._with_noise(problem, result)
         return fits[settings]
+
+    def _with_noise(self, problem: HierarchicalProblem, result: Result) -> OwnNoise:
+        """Let the noise differ between tasks, as the parameter `noise` says."""
+        data = problem.data
+        # Weighting the rows that tasks share would give each task a copy of them.
+        shares_rows = any(len(block.R) < len(block.tasks) for block in data.blocks)
+        match self.noise:
+            case "task" if data.T > 1:
+                return own_noise(problem, result)
+            case "auto" if data.T > 1 and not shares_rows:
+                return automatic_noise(problem, result)
+            case _:
+                return OwnNoise.none(result)
 
     def _original(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts of the tasks in the units of the data."""
@@ -638,13 +707,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             return mixtures.student(result)
         return mixtures.clusters(result)
 
-    def _normal_posterior(self, result: Result) -> Posterior:
-        few = result.m.data.T <= FEW_TASKS and result.m.data.p <= FEW_COLUMNS
-        if can_integrate(result) and (
-            few if self.integrate == "auto" else self.integrate
-        ):
-            return integrated(result)
-        return result.posterior()
+    def _df(self) -> Array:
+        """Return the degrees of freedom of the mean coefficients, level first."""
+        assert self._posterior.df is not None
+        return self._posterior.df
 
     def _publish_variances(self) -> None:
         posterior = self._posterior
@@ -659,6 +725,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             posterior.Sigma,
             shares,
         )
+        self.mean_coef_df_ = self._df()[int(self._columns.intercept) :]
 
     @property
     def coef_std_(self) -> Array:
@@ -701,7 +768,95 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             std,
             means,
             errors,
+            self._df(),
         )
+
+    def variance_interval(
+        self, column: str | int | None = None, *, level: float = 0.95
+    ) -> VarianceInterval:
+        """Return a profile-likelihood interval of the differences between tasks.
+
+        The other variances, the mean and the noise are fitted anew at each value.
+
+        Parameters
+        ----------
+        column : "level", name or position of a column, optional
+            Coefficient whose variance is meant; default: all differences together.
+        level : float, default 0.95
+            Probability of the interval.
+
+        Returns
+        -------
+        VarianceInterval
+            All zeros for a coefficient that cannot differ between tasks, or does not
+            in the structure that was fitted.
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, a level outside 0 to 1, or a prior that is not
+            normal.
+        """
+        check_is_fitted(self, "_posterior")
+        if self.prior != "normal":
+            raise ValueError(
+                f"variance_interval needs prior='normal', not {self.prior!r}"
+            )
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, not {level}")
+        first = int(self.fit_intercept)
+        selected = np.arange(self._posterior.data.p)
+        name = "tasks"
+        if column is not None:
+            if first and column == "level":
+                selected = np.array([0])
+            else:
+                selected = np.array([self._position(column, "column") + first])
+            name = self._names(selected)[0]
+        weights = np.zeros((self._posterior.data.p, self._posterior.data.p))
+        block = np.ix_(selected, selected)
+        weights[block] = self._posterior.target_moments()[block]
+        if column is not None:
+            # The variance of the coefficient itself, in the units of the data.
+            weights[block] = np.square(self._columns.units[selected])
+        with one_thread_if_small(self._posterior.data.p):
+            result = self._refitted()
+            K = weights[np.ix_(result.m.random, result.m.random)]
+            if not np.trace(K) > 0:
+                return VarianceInterval(name)
+            lower, upper = profile_interval(result, K, level)
+        variance, share = self._variance(self._posterior, weights, selected)
+        low = (0.0, 0.0)
+        high = (np.inf, 1.0)
+        if lower is not None:
+            low = self._variance(posterior_of(result.m, lower), weights, selected)
+        if upper is not None:
+            high = self._variance(posterior_of(result.m, upper), weights, selected)
+        return VarianceInterval(name, variance, low[0], high[0], share, low[1], high[1])
+
+    def _variance(
+        self, posterior: Posterior, weights: Array, selected: Array
+    ) -> tuple[float, float]:
+        """Return tr(weights Sigma), and the share of the selected coefficients."""
+        model = self._posterior
+        all_shares = shares(
+            model.target_moments(),
+            posterior.mu,
+            posterior.Sigma,
+            model.mean_noise() * posterior.s2 / model.s2,
+            self.fit_intercept,
+        )
+        variance = float((weights * posterior.Sigma).sum())
+        return variance, float(all_shares.columns[selected].sum())
+
+    def _refitted(self) -> Result:
+        """Fit the structure of this model again: a model does not keep its fit."""
+        problem = self._problem(self._posterior.data)
+        name, _, rank = self.structure_.partition("+")
+        result = fit_covariance(problem, name)
+        if rank:
+            return grown(problem, result, int(rank), n_forced=int(rank))
+        return result
 
     # ---------------------------------------------------------------- prediction
 
@@ -716,8 +871,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             column per row.
         return_std : bool, default False
             Also return the standard deviation of a new target, noise included. For a
-            task without training rows (``unseen="mean"``) it has the variance between
-            tasks in it.
+            task without training rows (``unseen="mean"``) it includes the variance
+            between tasks, and is widened by Student's quantiles, because few tasks say
+            little about that variance: the prediction plus or minus 1.96 standard
+            deviations is a 95% interval. With two or three tasks this interval is four
+            and almost two times as wide as with known variances.
 
         Returns
         -------
@@ -736,17 +894,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         X, ids = self._read_X(X, task_id, reset=False)
         A = self._columns.apply(dense(X))
         codes = self._task_of_rows(ids)
-        variance = np.empty(y.shape)
-        noises = self._posterior.noises()
+        std = np.empty(y.shape)
         if codes is None:
-            columns = variance.reshape(len(A), -1)
+            columns = std.reshape(len(A), -1)
             for t in range(len(self.tasks_)):
-                columns[:, t] = self._posterior.variances(A, t) + noises[t]
+                columns[:, t] = self._posterior.target_std(A, t)
         else:
             for rows in rows_by_code(codes):
                 t = int(codes[rows[0]])
-                variance[rows] = self._posterior.variances(A[rows], t) + noises[t]
-        return y, np.sqrt(variance)
+                std[rows] = self._posterior.target_std(A[rows], t)
+        return y, std
 
     # ---------------------------------------------------------------- tests
 
