@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_solve
-from scipy.stats import norm, t as student_t
+from scipy.stats import norm
+from scipy.stats import t as student_t
 
 from mtlrun.solvers.hierarchical.compress import Compressed, weighted
 from mtlrun.solvers.hierarchical.marginal import (
