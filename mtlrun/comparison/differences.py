@@ -25,13 +25,10 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.names import distinct
 from mtlrun.data.splits import WEIGHT
 from mtlrun.errors import ConfigError, MtlrunError
-from mtlrun.estimators.hierarchical import (
-    HeterogeneityTest,
-    HierarchicalMTL,
-    VarianceInterval,
-)
+from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
+from mtlrun.solvers.hierarchical.profile import VarianceInterval
 
 #: Level of the tests.
 LEVEL = 0.05

@@ -187,9 +187,7 @@ def interval_facts(
         intervals = Intervals.of(
             kind_errors, n_tasks, is_shared=is_shared, is_new=is_new
         )
-        is_inside = is_covered(
-            kind_errors, n_tasks, is_shared=is_shared, is_new=is_new
-        )
+        is_inside = is_covered(kind_errors, n_tasks, is_shared=is_shared, is_new=is_new)
         share = float(is_inside.mean())
         facts[kind] = intervals.to_dict()
         facts["coverage"][kind] = share
@@ -219,7 +217,7 @@ def _task_text(by_task: TaskCoverage) -> str:
     low, high = TASK_LIMITS
     return (
         f"; worst task {by_task.worst:.1%}, best {by_task.best:.1%}, "
-        f"{by_task.n_outside} of {by_task.n_tasks} outside {low:.0%} to {high:.0%} "
+        f"{by_task.n_outside} of {by_task.n_tasks} outside {100 * low:.0f} to {high:.0%} "
         f"(tasks with at least {MIN_TASK_ERRORS} test targets)"
     )
 

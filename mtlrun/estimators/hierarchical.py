@@ -17,10 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 from mtlrun.data.weights import warn_of_scale
 from mtlrun.estimators.base import (
     BaseMTL,
-    DegenerateModelWarning,
     RegressorMTL,
     rows_by_code,
     scores_by_code,
+)
+from mtlrun.estimators.counted_weights import (
+    check_total_weight,
+    warn_of_constants,
+    with_counted_weights,
 )
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
@@ -29,7 +33,6 @@ from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical import inference, mixtures
 from mtlrun.solvers.hierarchical.compress import (
-    CONSTANT,
     Columns,
     Compressed,
     of_data,
@@ -42,18 +45,15 @@ from mtlrun.solvers.hierarchical.fit import (
     Result,
     automatic_noise,
     fit_covariance,
-    grown,
     own_noise,
+    refitted,
 )
 from mtlrun.solvers.hierarchical.posterior import (
-    Posterior,
     Shares,
     containment_df,
-    posterior_of,
-    shares,
     variance_shares,
 )
-from mtlrun.solvers.hierarchical.profile import profile_interval
+from mtlrun.solvers.hierarchical.profile import VarianceInterval, variance_interval
 from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -77,13 +77,6 @@ COLUMNS = satisfies(
     "a list of columns (names or positions), or a boolean mask of all columns",
     _is_column_list,
 )
-#: Rows that weights may add up to: beyond, sums over rows lose the digits that tell
-#: models apart.
-MAX_TOTAL_WEIGHT = 1e12
-MIN_TOTAL_WEIGHT = 1e-6
-#: Weights below this share of the largest one are zero: floats cannot tell whether such
-#: a row is there.
-NEGLIGIBLE_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -120,32 +113,6 @@ class Estimates:
 #: without intercept, and the models with a normal prior, by their settings.
 _Known = tuple[Compressed, Columns, dict[Any, OwnNoise]]
 _compressed: WeakKeyDictionary[TaskData, dict[bool, _Known]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True)
-class VarianceInterval:
-    """A profile-likelihood interval of a variance between tasks.
-
-    Attributes
-    ----------
-    name : str
-        "tasks" for all differences between tasks together, "level" or the name of a
-        column.
-    variance, low, high : float
-        Estimate and ends: variance of the coefficient in the units of `covariance_`;
-        of "tasks" the variance of the targets that the differences explain. `high` is
-        infinite if the rows set no upper bound.
-    share, share_low, share_high : float
-        The same as shares of the variance of the targets.
-    """
-
-    name: str
-    variance: float = 0.0
-    low: float = 0.0
-    high: float = 0.0
-    share: float = 0.0
-    share_low: float = 0.0
-    share_high: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -405,12 +372,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     mean_coef_std_ : ndarray of shape (n_features,)
         Standard errors of `mean_coef_`, given the variances.
     mean_coef_df_ : ndarray of shape (n_features,)
-        Degrees of freedom of these standard errors, by containment: the interval of
-        `mean_coef_` is t quantiles with so many degrees times `mean_coef_std_`. Of a
-        column whose slopes may differ, the number of tasks within which it varies, less
-        one; of one that varies between tasks only, the number of tasks less one and
-        less the number of such columns; of others, the rows less the coefficients
-        that they determine.
+        Degrees of freedom of these, by containment, for t intervals: the number of
+        tasks within which a column varies, less one, if its slopes may differ; the
+        number of tasks less one and less the number of such columns, if it varies only
+        between tasks; else the rows less the coefficients that they determine.
     coef_std_ : ndarray of shape (n_tasks, n_features)
         Posterior standard deviations of `coef_`, computed on demand, as are
         `intercept_std_` (n_tasks,).
@@ -493,9 +458,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "Slopes differ only for columns that vary within three tasks; units of "
             "targets and the order of tasks no longer change Student's prior and "
             "clusters.",
-            "Variances are those of REML for any number of tasks, standard deviations "
-            "for new tasks use Student's quantiles, and tasks have noises of their own "
-            "where the likelihood prefers it.",
+            "Variances are by REML for any number of tasks, standard deviations for "
+            "new tasks use Student's quantiles, and the noise may differ by task.",
         ),
     )
     _by_sums: ClassVar = True
@@ -788,8 +752,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         Returns
         -------
         VarianceInterval
-            All zeros for a coefficient that cannot differ between tasks, or does not
-            in the structure that was fitted.
+            All zeros for a coefficient without a variance in the fitted structure.
 
         Raises
         ------
@@ -799,64 +762,35 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         """
         check_is_fitted(self, "_posterior")
         if self.prior != "normal":
-            raise ValueError(
-                f"variance_interval needs prior='normal', not {self.prior!r}"
-            )
+            raise ValueError("variance_interval needs prior='normal'")
         if not 0 < level < 1:
             raise ValueError(f"level must be between 0 and 1, not {level}")
         first = int(self.fit_intercept)
-        selected = np.arange(self._posterior.data.p)
+        coefficient = None
         name = "tasks"
         if column is not None:
-            if first and column == "level":
-                selected = np.array([0])
-            else:
-                selected = np.array([self._position(column, "column") + first])
-            name = self._names(selected)[0]
-        weights = np.zeros((self._posterior.data.p, self._posterior.data.p))
-        block = np.ix_(selected, selected)
-        weights[block] = self._posterior.target_moments()[block]
-        if column is not None:
+            coefficient = 0
+            if not first or column != "level":
+                coefficient = self._position(column, "column") + first
+            name = self._names(np.array([coefficient]))[0]
+        posterior = self._posterior
+        weights = posterior.target_moments()
+        if coefficient is not None:
             # The variance of the coefficient itself, in the units of the data.
-            weights[block] = np.square(self._columns.units[selected])
-        with one_thread_if_small(self._posterior.data.p):
-            result = self._refitted()
-            K = weights[np.ix_(result.m.random, result.m.random)]
-            if not np.trace(K) > 0:
-                return VarianceInterval(name)
-            lower, upper = profile_interval(result, K, level)
-        variance, share = self._variance(self._posterior, weights, selected)
-        low = (0.0, 0.0)
-        high = (np.inf, 1.0)
-        if lower is not None:
-            low = self._variance(posterior_of(result.m, lower), weights, selected)
-        if upper is not None:
-            high = self._variance(posterior_of(result.m, upper), weights, selected)
-        return VarianceInterval(name, variance, low[0], high[0], share, low[1], high[1])
-
-    def _variance(
-        self, posterior: Posterior, weights: Array, selected: Array
-    ) -> tuple[float, float]:
-        """Return tr(weights Sigma), and the share of the selected coefficients."""
-        model = self._posterior
-        all_shares = shares(
-            model.target_moments(),
-            posterior.mu,
-            posterior.Sigma,
-            model.mean_noise() * posterior.s2 / model.s2,
-            self.fit_intercept,
-        )
-        variance = float((weights * posterior.Sigma).sum())
-        return variance, float(all_shares.columns[selected].sum())
-
-    def _refitted(self) -> Result:
-        """Fit the structure of this model again: a model does not keep its fit."""
-        problem = self._problem(self._posterior.data)
-        name, _, rank = self.structure_.partition("+")
-        result = fit_covariance(problem, name)
-        if rank:
-            return grown(problem, result, int(rank), n_forced=int(rank))
-        return result
+            weights = np.zeros((posterior.data.p, posterior.data.p))
+            weights[coefficient, coefficient] = self._columns.units[coefficient] ** 2
+        with one_thread_if_small(posterior.data.p):
+            problem = self._problem(posterior.data)
+            result = refitted(problem, self.structure_)
+            return variance_interval(
+                result,
+                posterior,
+                name,
+                weights=weights,
+                coefficient=coefficient,
+                intercept=self.fit_intercept,
+                level=level,
+            )
 
     # ---------------------------------------------------------------- prediction
 
@@ -1062,70 +996,3 @@ def _run(
     return inference.ratio_test(
         problem, columns, (draws or BOOTSTRAP) if how == "bootstrap" else 0, seed
     )
-
-
-def check_total_weight(total: float) -> None:
-    """Refuse weights that add up to far too many rows, or far too few.
-
-    Raises
-    ------
-    ValueError
-    """
-    if MIN_TOTAL_WEIGHT <= total <= MAX_TOTAL_WEIGHT:
-        return
-    raise ValueError(
-        f"sample_weight adds up to {total:.3g} rows: in mixed models a row of weight "
-        "k counts as k rows. Divide the weights by their mean."
-    )
-
-
-def with_counted_weights(data: TaskData) -> TaskData:
-    """Return data whose weights can be counted as rows.
-
-    Negligible weights become zero (`NEGLIGIBLE_WEIGHT`): a column that varies in such
-    rows alone would be stretched until they decide its coefficient.
-
-    Raises
-    ------
-    ValueError
-        If the weights add up to far too many rows, or far too few, or all weights of a
-        task are negligible.
-    """
-    if data.weights is None:
-        return data
-    with np.errstate(over="ignore"):
-        check_total_weight(float(np.asarray(data.effective_weights()).sum()))
-    negligible = data.weights < NEGLIGIBLE_WEIGHT * data.weights.max()
-    if not data.weights[negligible].any():
-        return data
-    counted = replace(data, weights=np.where(negligible, 0.0, data.weights))
-    by_task = counted.sum_by_task(np.asarray(counted.effective_weights()))
-    empty = data.tasks[by_task <= 0]
-    if len(empty):
-        raise ValueError(
-            f"sample_weight: all weights of task {empty[0]} are below "
-            f"{NEGLIGIBLE_WEIGHT:g} of the largest weight. Leave the task out, or give "
-            "weights of about one."
-        )
-    return counted
-
-
-def warn_of_constants(data: TaskData, columns: Columns) -> None:
-    """Warn about columns that vary so little relative to their mean that they count as
-    constant.
-    """
-    flat = np.flatnonzero(np.isinf(columns.scale))
-    if not flat.size:
-        return
-    X = dense(data.X[:, flat])
-    lost = flat[np.ptp(X, axis=0) > 1e-13 * np.abs(X).max(axis=0)].tolist()
-    if lost:
-        text = (
-            f"columns {lost} of X vary by less than {CONSTANT:g} of their mean and "
-            "count as constant"
-        )
-        warnings.warn(
-            f"{text}. Subtract their means, for instance with StandardScaler.",
-            DegenerateModelWarning,
-            4,
-        )

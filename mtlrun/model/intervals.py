@@ -8,11 +8,11 @@ scale (split conformal prediction, with the errors of all folds). The scale of a
 * where the model predicts a standard deviation, this one times the standard deviation
   of the errors of its task in these units.
 
-The variance of a task is shrunken towards that of all tasks by r rows. The errors say
-how much: if the variances of tasks are draws from a scaled inverse chi-square with r
+The variance of a task is shrunken towards the average variance by r rows. The errors
+determine r: if the variances of tasks are draws from a scaled inverse chi-square with r
 degrees of freedom, their logarithms vary by trigamma(r / 2), and the estimates of n
 rows by trigamma(n / 2) in addition (`shrinkage_rows`). Tasks that differ in their noise
-have their own intervals, and tasks that do not share those of all tasks.
+have their own intervals; otherwise all tasks share one scale.
 
 Errors of rows of new tasks are kept apart: their intervals hold for tasks without
 training rows. Tasks on the same rows may differ in their units, so each has quantiles
@@ -392,7 +392,7 @@ def shrinkage_rows(squares: Array, counts: Array) -> float:
     """Return by how many rows the variances of tasks are shrunken, r.
 
     The variance of the logarithms of the task variances is estimated by the method of
-    DerSimonian and Laird, and r is that of an inverse chi-square with this variance.
+    DerSimonian and Laird. An inverse chi-square with r degrees has this variance.
     Tasks differ only if their Q exceeds its expectation by more than the standard
     deviation times the root of 2, the price of a parameter in Akaike's criterion.
 

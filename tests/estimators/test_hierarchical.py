@@ -19,6 +19,7 @@ from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import mixtures
+from mtlrun.solvers.hierarchical.fit import refitted
 from mtlrun.solvers.hierarchical.inference import half_chi2
 from mtlrun.solvers.hierarchical.profile import profile_interval
 
@@ -498,7 +499,7 @@ def test_the_interval_of_a_level_equals_the_profile_of_dense_rows():
 def test_the_profile_is_below_a_slice_and_at_the_limit(covariance):
     X, y, ids, _ = table(T=12)
     model = HierarchicalMTL(covariance).fit(X, y, task_id=ids)
-    result = model._refitted()
+    result = refitted(model._problem(model._posterior.data), covariance)
     K = model._posterior.data.moments()
     ends = profile_interval(result, K, 0.95)
     for end in ends:

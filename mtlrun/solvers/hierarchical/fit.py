@@ -216,6 +216,15 @@ def grown(
     )
 
 
+def refitted(problem: HierarchicalProblem, name: str) -> Result:
+    """Fit a structure that `fit_covariance` has chosen, such as ``diagonal+2``."""
+    name, _, rank = name.partition("+")
+    result = fit_covariance(problem, name)
+    if rank:
+        return grown(problem, result, int(rank), n_forced=int(rank))
+    return result
+
+
 def automatic(problem: HierarchicalProblem) -> Result:
     """Choose a structure by AIC: intercept, scalar or diagonal, then directions.
 

@@ -155,7 +155,7 @@ class Posterior:
         """Return the degrees of freedom of a' (C + Sigma) a for each row a, (n,).
 
         Variances of a diagonal Sigma are estimated separately, so the degrees of their
-        sum follow Satterthwaite. All of another Sigma has those of its columns.
+        sum follow Satterthwaite. Otherwise the degrees of the columns are averaged.
         """
         covariance = self.covariance(-1)
         parts = np.square(A) * np.maximum(np.diag(covariance), 0.0)

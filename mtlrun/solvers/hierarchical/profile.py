@@ -15,6 +15,7 @@ is without constraints.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from scipy.stats import chi2
 from mtlrun.solvers.hierarchical.covariance import GroupedVariances
 from mtlrun.solvers.hierarchical.fit import Result
 from mtlrun.solvers.hierarchical.marginal import MarginalValue
+from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of, shares
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -36,6 +38,87 @@ _MAX_RANGE = 1e8
 _MIN_STD = 1e-2
 # Tolerance of the gradient of D: far less than the quantile of chi-square.
 _GTOL = 1e-3
+
+
+@dataclass(frozen=True)
+class VarianceInterval:
+    """A profile-likelihood interval of a variance between tasks.
+
+    Attributes
+    ----------
+    name : str
+        "tasks" for all differences between tasks together, "level" or the name of a
+        column.
+    variance, low, high : float
+        Estimate and ends: variance of the coefficient in the units of `covariance_`;
+        of "tasks" the variance of the targets that the differences explain. `high` is
+        infinite if the rows set no upper bound.
+    share, share_low, share_high : float
+        The same as shares of the variance of the targets.
+    """
+
+    name: str
+    variance: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    share: float = 0.0
+    share_low: float = 0.0
+    share_high: float = 0.0
+
+
+def variance_interval(
+    result: Result,
+    posterior: Posterior,
+    name: str,
+    weights: Array,
+    coefficient: int | None,
+    intercept: bool,
+    level: float,
+) -> VarianceInterval:
+    """Return the interval of tr(weights Sigma), and of its share.
+
+    Parameters
+    ----------
+    result : Result
+        Fit of the structure of the model.
+    posterior : Posterior
+        Of the model.
+    name : str
+        Name of the variance.
+    weights : ndarray of shape (p, p)
+    coefficient : int or None
+        Coefficient whose share is meant; None for that of all coefficients.
+    intercept : bool
+        Whether column 0 is the intercept.
+    level : float
+        Probability of the interval.
+    """
+    K = weights[np.ix_(result.m.random, result.m.random)]
+    if not np.trace(K) > 0:
+        return VarianceInterval(name)
+
+    def variance_and_share(at: Posterior) -> tuple[float, float]:
+        by_source = shares(
+            posterior.target_moments(),
+            at.mu,
+            at.Sigma,
+            posterior.mean_noise() * at.s2 / posterior.s2,
+            intercept,
+        )
+        share = by_source.tasks
+        if coefficient is not None:
+            share = float(by_source.columns[coefficient])
+        return float((weights * at.Sigma).sum()), share
+
+    lower, upper = profile_interval(result, K, level)
+    variance, share = variance_and_share(posterior)
+    low = (0.0, 0.0)
+    high = (np.inf, 1.0)
+    if lower is not None:
+        low = variance_and_share(posterior_of(result.m, lower))
+    if upper is not None:
+        high = variance_and_share(posterior_of(result.m, upper))
+    return VarianceInterval(name, variance, low[0], high[0], share, low[1], high[1])
 
 
 def profile_interval(
