@@ -313,8 +313,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     choose. `coef_` is the posterior mean (the best linear unbiased prediction). Columns
     are standardized inside. A variance of zero is an answer, not an error: the tasks do
     not differ there, as far as the rows can tell. Slopes of columns that vary within
-    fewer than three tasks have no variance, as their likelihood is flat: a single row
-    cannot tell a slope from a level.
+    fewer than three tasks have no variance: so few rows can hardly tell differences in
+    slope from differences in level.
 
     In lme4 this is ``y ~ x + (x | task)``, or ``(x || task)`` with a diagonal
     covariance. It is meant for ragged tasks; for many targets on the same rows it

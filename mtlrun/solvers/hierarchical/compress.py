@@ -164,9 +164,9 @@ def varies_within(R: Array, intercept: bool) -> Array:
 def can_differ(varies: Array) -> Array:
     """Return the columns whose coefficients get a variance between tasks, (p,).
 
-    The slope of a column that varies within one task only cannot be distinguished from
-    the mean of the slopes: the likelihood is flat, and any variance fits as well as
-    zero. Two slopes say hardly more. A column must therefore vary within at least
+    The slope of a column that varies within one task only can hardly be distinguished
+    from the mean of the slopes. Differences between the levels of tasks may even pass
+    for a variance of such a slope. Two slopes say hardly more. A column must therefore vary within at least
     `VARYING_TASKS` tasks, or within both of two tasks.
 
     Parameters
