@@ -175,8 +175,13 @@ SECTIONS: dict[str, Callable[[], None]] = {
 }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Print the sections that the command line names, by default all."""
     warnings.simplefilter("ignore")
     for section in sys.argv[1:] or SECTIONS:
         print(f"\n{section}")
         SECTIONS[section]()
+
+
+if __name__ == "__main__":
+    main()
