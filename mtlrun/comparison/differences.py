@@ -29,6 +29,7 @@ from mtlrun.errors import ConfigError, MtlrunError
 from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
+from mtlrun.solvers.hierarchical.profile import VarianceInterval
 
 #: Level of the tests.
 LEVEL = 0.05
@@ -119,6 +120,8 @@ class _Fitted:
         Shares of the variance of the common mean and of the tasks.
     columns : ndarray of shape (1 + n_columns,)
         Shares of the level and of each slope.
+    interval : callable or None
+        Returns the interval of the share of the tasks; None for labels.
     test : callable
         Tests all differences ("all"), or differences of slopes ("slopes").
     test_each : callable
@@ -128,6 +131,7 @@ class _Fitted:
     variance: str
     shares: dict[str, float]
     columns: np.ndarray
+    interval: Callable[[], VarianceInterval] | None
     test: Callable[[str], HeterogeneityTest]
     test_each: Callable[[Sequence[int]], list[HeterogeneityTest]]
 
@@ -138,6 +142,7 @@ def _fit_numbers(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitte
         variance="the variance",
         shares=model.variance_shares_,
         columns=model.heterogeneity_,
+        interval=model.variance_interval,
         test=model.test,
         test_each=partial(model.test, each=True),
     )
@@ -157,6 +162,7 @@ def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted
         variance="the variance behind the labels",
         shares=model.variance_shares_,
         columns=model.heterogeneity_,
+        interval=None,
         test=test,
         test_each=test,
     )
@@ -197,6 +203,11 @@ def _text(fitted: _Fitted, names: list[str]) -> str | None:
         f"tasks explain {tasks:.0%} of {fitted.variance} beyond the common model's "
         f"{mean:.0%}"
     )
+    if fitted.interval is not None:
+        interval = fitted.interval()
+        low = interval.share_low
+        high = interval.share_high
+        text += f"; 95% interval of the share of tasks {low:.0%} to {high:.0%}"
     if fitted.test("slopes").p_value > LEVEL:
         return f"{text}; they differ in level only; {assumption}"
     return f"{text}; {_slopes_text(fitted, names)}; {assumption}"

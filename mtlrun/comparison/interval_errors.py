@@ -7,7 +7,7 @@ each of a few folds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,16 @@ from mtlrun.engine.evaluation import TrainTestData, predict_std
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Job, with_params
 from mtlrun.estimators.registry import build
-from mtlrun.model.intervals import LEVEL, Errors, Intervals, advice, coverage
+from mtlrun.model.intervals import (
+    LEVEL,
+    MIN_TASK_ERRORS,
+    TASK_LIMITS,
+    Errors,
+    Intervals,
+    TaskCoverage,
+    advice,
+    is_covered,
+)
 
 Array = np.ndarray
 
@@ -178,20 +187,39 @@ def interval_facts(
         intervals = Intervals.of(
             kind_errors, n_tasks, is_shared=is_shared, is_new=is_new
         )
-        share = coverage(kind_errors, n_tasks, is_shared=is_shared, is_new=is_new)
+        is_inside = is_covered(kind_errors, n_tasks, is_shared=is_shared, is_new=is_new)
+        share = float(is_inside.mean())
         facts[kind] = intervals.to_dict()
         facts["coverage"][kind] = share
-        if kind_errors.deviations is not None:
+        if is_new and kind_errors.deviations is not None:
             scale = "the standard deviations of the model"
         elif is_new:
             scale = "errors on tasks that were left out"
+        elif kind_errors.deviations is not None:
+            scale = "the standard deviations of the model and the errors of each task"
         else:
             scale = "the errors of each task, of small tasks those of all"
-        lines.append(
+        line = (
             f"{LEVEL:.0%} intervals for {KINDS[kind]} held {share:.1%} of "
             f"{len(kind_errors.values):,} test targets (conformal, from {scale})"
         )
+        if not is_new:
+            by_task = TaskCoverage.of(is_inside, kind_errors.tasks)
+            if by_task.n_tasks > 0:
+                facts["coverage_by_task"] = asdict(by_task)
+                line += _task_text(by_task)
+        lines.append(line)
     return facts, lines
+
+
+def _task_text(by_task: TaskCoverage) -> str:
+    """Return the coverage of single tasks in words."""
+    low, high = TASK_LIMITS
+    return (
+        f"; worst task {by_task.worst:.1%}, best {by_task.best:.1%}, "
+        f"{by_task.n_outside} of {by_task.n_tasks} outside {100 * low:.0f} to {high:.0%} "
+        f"(tasks with at least {MIN_TASK_ERRORS} test targets)"
+    )
 
 
 def transform_advice(errors: Mapping[str, Errors], dataset: Dataset) -> list[str]:

@@ -13,46 +13,51 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
+from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.weights import warn_of_scale
 from mtlrun.estimators.base import (
     BaseMTL,
-    DegenerateModelWarning,
     RegressorMTL,
     rows_by_code,
     scores_by_code,
 )
+from mtlrun.estimators.counted_weights import (
+    check_total_weight,
+    warn_of_constants,
+    with_counted_weights,
+)
 from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, Positive, choice, satisfies
-from mtlrun.estimators.summary import SummaryTable
+from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData, dense
 from mtlrun.solvers.hierarchical import mixtures
 from mtlrun.solvers.hierarchical.compress import (
-    CONSTANT,
     Columns,
     Compressed,
     of_data,
     of_statistics,
-    varies_within,
 )
 from mtlrun.solvers.hierarchical.fit import (
-    FEW_COLUMNS,
-    FEW_TASKS,
     ROWS_PER_MEAN,
     HierarchicalProblem,
     OwnNoise,
     Result,
-    can_integrate,
+    automatic_noise,
     fit_covariance,
-    integrated,
     own_noise,
+    refitted,
 )
-from mtlrun.solvers.hierarchical.inference import log_std_errors
-from mtlrun.solvers.hierarchical.posterior import Posterior, Shares, variance_shares
+from mtlrun.solvers.hierarchical.posterior import (
+    Shares,
+    containment_df,
+    variance_shares,
+)
+from mtlrun.solvers.hierarchical.profile import VarianceInterval, variance_interval
 from mtlrun.solvers.hierarchical.row_checks import check_rows, corrected
 from mtlrun.utils.processes import one_thread_if_small
 
@@ -74,13 +79,6 @@ COLUMNS = satisfies(
     "a list of columns (names or positions), or a boolean mask of all columns",
     _is_column_list,
 )
-#: Rows that weights may add up to: beyond, sums over rows lose the digits that tell
-#: models apart.
-MAX_TOTAL_WEIGHT = 1e12
-MIN_TOTAL_WEIGHT = 1e-6
-#: Weights below this share of the largest one are zero: floats cannot tell whether such
-#: a row is there.
-NEGLIGIBLE_WEIGHT = 1e-12
 
 
 @dataclass(frozen=True)
@@ -100,6 +98,8 @@ class Estimates:
         Of all tasks.
     mean_std : ndarray of shape (k,)
         Its standard errors.
+    mean_df : ndarray of shape (k,) or None
+        Degrees of freedom of these; None for labels.
     """
 
     names: list[str]
@@ -108,11 +108,12 @@ class Estimates:
     std: Array
     mean: Array
     mean_std: Array
+    mean_df: Array | None = None
 
 
 #: Shared by the models of a search while their rows live: the rows, compressed with and
 #: without intercept, and the models with a normal prior, by their settings.
-_Known = tuple[Compressed, Columns, dict[Any, Result]]
+_Known = tuple[Compressed, Columns, dict[Any, OwnNoise]]
 _compressed: WeakKeyDictionary[TaskData, dict[bool, _Known]] = WeakKeyDictionary()
 
 
@@ -326,14 +327,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         likelihood. "auto" uses the ridge if there are fewer than three rows per column.
     method : {"reml", "ml"}, default "reml"
         Restricted or plain maximum likelihood.
-    integrate : "auto" or bool, default "auto"
-        Whether one or two standard deviations (intercept, slopes) are integrated over a
-        grid instead of maximized; "auto" does so for at most ten tasks.
-    noise : {"common", "task"}, default "common"
+    integrate : deprecated
+        Ignored; a value causes a FutureWarning. Predictions of new tasks always allow
+        for the uncertainty of the variances.
+    noise : {"common", "task", "auto"}, default "common"
         Whether all tasks have noise variance s2, or each its own, s2 v_t. Then 1 / v_t
         is drawn from a chi-square with r degrees of freedom, divided by r, and r is
-        estimated (`noise_degrees_`). If the rows cannot distinguish the noise
-        variances, a common one is used.
+        estimated (`noise_degrees_`). "auto" decides by AIC: each task has its own noise
+        if that lowers minus twice the log-likelihood by more than 2. Tasks that share
+        their rows keep a common noise unless "task" is given. `mtlrun train` and
+        `compare` use "auto".
     fit_intercept : bool, default True
         Whether there are intercepts. Without, columns are not centered.
     tol : float, default 1e-8
@@ -350,6 +353,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     mean_intercept_ : float
     mean_coef_std_ : ndarray of shape (n_features,)
         Standard errors of `mean_coef_`, given the variances.
+    mean_coef_df_ : ndarray of shape (n_features,)
+        Degrees of freedom of these, by containment, for t intervals: the number of
+        tasks within which a column varies, less one, if its slopes may differ; the
+        number of tasks less one and less the number of such columns, if it varies only
+        between tasks; else the rows less the coefficients that they determine.
     coef_std_ : ndarray of shape (n_tasks, n_features)
         Posterior standard deviations of `coef_`, computed on demand, as are
         `intercept_std_` (n_tasks,).
@@ -387,7 +395,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         By how much a further step would lower the last value: gradient and distance to
         the boundary of zero variances in one number. With ``prior="student"`` it rests
         on the gradient alone; with clusters it is the fall of the last step of EM.
-        Where variances are integrated, it certifies the maximum around which they are.
         Equal to `stop_crit_`.
     converged_ : bool
         Whether `gap_` is below `tol`; below 1e-5 with ``prior="student"``, and 0.01
@@ -425,6 +432,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "task are enough"
         ),
         default_grid={"prior": ("normal", "student", "clusters")},
+        default_params={"noise": "auto"},
         changes=(
             "Priors: clusters go on from the best of short starts, Student from the "
             "next thinner tails.",
@@ -432,6 +440,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "Slopes differ only for columns that vary within three tasks; units of "
             "targets and the order of tasks no longer change Student's prior and "
             "clusters.",
+            "Variances are by REML for any number of tasks, standard deviations for "
+            "new tasks use Student's quantiles, and the noise may differ by task.",
         ),
     )
     _by_sums: ClassVar = True
@@ -447,8 +457,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
         mean: Literal["auto", "flat", "ridge"] = "auto",
         method: Literal["reml", "ml"] = "reml",
-        integrate: bool | Literal["auto"] = "auto",
-        noise: Literal["common", "task"] = "common",
+        integrate: bool | Literal["auto", "deprecated"] = "deprecated",
+        noise: Literal["common", "task", "auto"] = "common",
         fit_intercept: bool = True,
         tol: Positive = 1e-8,
         max_iter: Count = 100,
@@ -473,7 +483,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def _bytes(self, data: TaskData) -> float:
         p = data.n_features + 1
-        if data.uniform and self.noise == "common":
+        if data.uniform and self.noise != "task":
             sizes = data.sizes[:1]
         else:
             sizes = data.sizes
@@ -516,25 +526,28 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         return result.parts
 
     def _fit_compressed(
-        self, data: Compressed, columns: Columns, fits: dict[Any, Result]
+        self, data: Compressed, columns: Columns, fits: dict[Any, OwnNoise]
     ) -> SolverResult:
+        if self.integrate != "deprecated":
+            warnings.warn(
+                "integrate is ignored and will be removed in the next release: "
+                "variances are those of REML, and standard deviations for new tasks "
+                "allow for their uncertainty. Leave it out.",
+                FutureWarning,
+                stacklevel=5,
+            )
         self._columns = columns
         self.task_weights_ = np.ones(data.T)
         self.labels_ = np.zeros(data.T, dtype=int)
         with one_thread_if_small(data.p):
-            result = self._normal(data, fits)
-            several = self.noise == "task" and data.T > 1
-            if several:
-                noise = own_noise(self._problem(data), result)
-            else:
-                noise = OwnNoise.none(result)
+            noise = self._normal(data, fits)
             result = noise.result
             self.structure_ = result.name
             self.noise_degrees_ = noise.degrees
             self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
             mixture = self._mixture_of(result)
             if mixture is None:
-                self._posterior = self._normal_posterior(result)
+                self._posterior = result.posterior()
             else:
                 self._posterior = mixture.posterior
                 self.task_weights_ = mixture.task_weights
@@ -548,6 +561,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                     v_rows=noise.mean,
                     v_new=noise.of_new_task,
                 )
+            noise_df = self._posterior.residual_df()
+            df = containment_df(
+                data, self._problem(data).random, self.fit_intercept, noise_df
+            )
+            self._posterior = replace(self._posterior, df=df, noise_df=noise_df)
         self._publish_variances()
         coef, intercept = self._original()
         if mixture is None:
@@ -562,7 +580,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         )
         return self._result(fit, coef.T, intercept)
 
-    def _normal(self, data: Compressed, fits: dict[Any, Result]) -> Result:
+    def _normal(self, data: Compressed, fits: dict[Any, OwnNoise]) -> OwnNoise:
         """Return the model with a normal prior, from which those with other priors
         start.
         """
@@ -572,10 +590,24 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             for f in fields(problem)
             if f.name not in ("data", "random")
         ]
-        settings = (self.covariance, problem.random.tobytes(), *plain)
+        settings = (self.covariance, self.noise, problem.random.tobytes(), *plain)
         if settings not in fits:
-            fits[settings] = fit_covariance(problem, self.covariance)
+            result = fit_covariance(problem, self.covariance)
+            fits[settings] = self._with_noise(problem, result)
         return fits[settings]
+
+    def _with_noise(self, problem: HierarchicalProblem, result: Result) -> OwnNoise:
+        """Let the noise differ between tasks, as the parameter `noise` says."""
+        data = problem.data
+        # Weighting the rows that tasks share would give each task a copy of them.
+        shares_rows = any(len(block.R) < len(block.tasks) for block in data.blocks)
+        match self.noise:
+            case "task" if data.T > 1:
+                return own_noise(problem, result)
+            case "auto" if data.T > 1 and not shares_rows:
+                return automatic_noise(problem, result)
+            case _:
+                return OwnNoise.none(result)
 
     def _original(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts of the tasks in the units of the data."""
@@ -633,13 +665,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             return mixtures.student(result)
         return mixtures.clusters(result)
 
-    def _normal_posterior(self, result: Result) -> Posterior:
-        few = result.m.data.T <= FEW_TASKS and result.m.data.p <= FEW_COLUMNS
-        if can_integrate(result) and (
-            few if self.integrate == "auto" else self.integrate
-        ):
-            return integrated(result)
-        return result.posterior()
+    def _df(self) -> Array:
+        """Return the degrees of freedom of the mean coefficients, level first."""
+        assert self._posterior.df is not None
+        return self._posterior.df
 
     def _publish_variances(self) -> None:
         posterior = self._posterior
@@ -654,6 +683,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             posterior.Sigma,
             shares,
         )
+        self.mean_coef_df_ = self._df()[int(self._columns.intercept) :]
 
     @property
     def coef_std_(self) -> Array:
@@ -696,13 +726,15 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             std,
             means,
             errors,
+            self._df(),
         )
 
     def summary(self) -> pd.DataFrame:
         """Return estimates, standard deviations, R2 and convergence in a frame.
 
         Lines and formulas are those of `mtlrun.estimators.summary`. Standard deviations
-        have intervals if the prior is normal and the noise common.
+        have profile-likelihood intervals (`variance_interval`) if the prior is normal
+        and the noise common.
 
         Returns
         -------
@@ -711,40 +743,22 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         """
         check_is_fitted(self, "_posterior")
         data = self._posterior.data
-        first = int(self.fit_intercept)
-        log_errors = np.full(data.p, np.nan)
-        noise_error = np.nan
-        if self.prior == "normal" and not np.isfinite(self.noise_degrees_):
-            with one_thread_if_small(data.p):
-                result = fit_covariance(self._problem(data), self.covariance)
-            value = result.fit.value
-            random = result.m.random
-            Theta = value.Theta
-            if Theta.ndim == 1:
-                Theta = np.diag(Theta)
-            if len(random):
-                log_errors[random] = log_std_errors(
-                    lambda Theta: result.m(Theta, value.kappa).criterion, Theta
-                )
-            n_varying = int((np.diag(Theta) > 0).sum())
-            n_left = data.N - max(data.T * n_varying, data.p)
-            if n_left > 0:
-                noise_error = float(1 / np.sqrt(2 * n_left))
-        varies = np.zeros((data.T, data.p), dtype=bool)
-        for block in data.blocks:
-            varies[block.tasks] = varies_within(block.R, bool(first))
-        differs = np.diag(self.covariance_) > 0
-        is_constant = ~varies.any(axis=0)
-        is_of_tasks = differs | is_constant
-        is_of_tasks[:first] = True
-        df_of_rows = data.N - data.T - data.p + first
-        df = np.where(is_of_tasks, data.T - 1, df_of_rows)
-        table = SummaryTable()
         names = self._names(np.arange(data.p))
-        table.add_coefficients(self, names, np.maximum(df, 1), log_errors)
-        shares = self.variance_shares_
+        limits = np.full((data.p, 2), np.nan)
+        noise_limits = (np.nan, np.nan)
         noise_std = float(np.sqrt(self.noise_variance_))
-        table.add_std("noise", noise_std, noise_error, shares["noise"])
+        if self.prior == "normal" and not np.isfinite(self.noise_degrees_):
+            for j in np.flatnonzero(np.diag(self.covariance_) > 0).tolist():
+                column = "level" if self.fit_intercept and j == 0 else names[j]
+                interval = self.variance_interval(column)
+                limits[j] = np.sqrt([interval.low, interval.high])
+            df = self._posterior.residual_df()
+            quantiles = chi2.ppf([0.5 + LEVEL / 2, 0.5 - LEVEL / 2], df)
+            noise_limits = tuple(noise_std * np.sqrt(df / quantiles))
+        table = SummaryTable()
+        table.add_coefficients(self, names, self._df(), limits)
+        shares = self.variance_shares_
+        table.add_std("noise", noise_std, *noise_limits, shares["noise"])
         table.add_fit(
             shares["mean"],
             shares["noise"],
@@ -754,6 +768,63 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             log_likelihood=self.log_likelihood_,
         )
         return table.frame()
+
+    def variance_interval(
+        self, column: str | int | None = None, *, level: float = 0.95
+    ) -> VarianceInterval:
+        """Return a profile-likelihood interval of the differences between tasks.
+
+        The other variances, the mean and the noise are fitted anew at each value.
+
+        Parameters
+        ----------
+        column : "level", name or position of a column, optional
+            Coefficient whose variance is meant; default: all differences together.
+        level : float, default 0.95
+            Probability of the interval.
+
+        Returns
+        -------
+        VarianceInterval
+            All zeros for a coefficient without a variance in the fitted structure.
+
+        Raises
+        ------
+        ValueError
+            For an unknown column, a level outside 0 to 1, or a prior that is not
+            normal.
+        """
+        check_is_fitted(self, "_posterior")
+        if self.prior != "normal":
+            raise ValueError("variance_interval needs prior='normal'")
+        if not 0 < level < 1:
+            raise ValueError(f"level must be between 0 and 1, not {level}")
+        first = int(self.fit_intercept)
+        coefficient = None
+        name = "tasks"
+        if column is not None:
+            coefficient = 0
+            if not first or column != "level":
+                coefficient = self._position(column, "column") + first
+            name = self._names(np.array([coefficient]))[0]
+        posterior = self._posterior
+        weights = posterior.target_moments()
+        if coefficient is not None:
+            # The variance of the coefficient itself, in the units of the data.
+            weights = np.zeros((posterior.data.p, posterior.data.p))
+            weights[coefficient, coefficient] = self._columns.units[coefficient] ** 2
+        with one_thread_if_small(posterior.data.p):
+            problem = self._problem(posterior.data)
+            result = refitted(problem, self.structure_)
+            return variance_interval(
+                result,
+                posterior,
+                name,
+                weights=weights,
+                coefficient=coefficient,
+                intercept=self.fit_intercept,
+                level=level,
+            )
 
     # ---------------------------------------------------------------- prediction
 
@@ -768,8 +839,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             column per row.
         return_std : bool, default False
             Also return the standard deviation of a new target, noise included. For a
-            task without training rows (``unseen="mean"``) it has the variance between
-            tasks in it.
+            task without training rows (``unseen="mean"``) it includes the variance
+            between tasks, and is widened by Student's quantiles, because few tasks say
+            little about that variance: the prediction plus or minus 1.96 standard
+            deviations is a 95% interval. With two or three tasks this interval is four
+            and almost two times as wide as with known variances.
 
         Returns
         -------
@@ -788,17 +862,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         X, ids = self._read_X(X, task_id, reset=False)
         A = self._columns.apply(dense(X))
         codes = self._task_of_rows(ids)
-        variance = np.empty(y.shape)
-        noises = self._posterior.noises()
+        std = np.empty(y.shape)
         if codes is None:
-            columns = variance.reshape(len(A), -1)
+            columns = std.reshape(len(A), -1)
             for t in range(len(self.tasks_)):
-                columns[:, t] = self._posterior.variances(A, t) + noises[t]
+                columns[:, t] = self._posterior.target_std(A, t)
         else:
             for rows in rows_by_code(codes):
                 t = int(codes[rows[0]])
-                variance[rows] = self._posterior.variances(A[rows], t) + noises[t]
-        return y, np.sqrt(variance)
+                std[rows] = self._posterior.target_std(A[rows], t)
+        return y, std
 
     # ---------------------------------------------------------------- tests
 
@@ -917,70 +990,3 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
     if rank == varies.sum():
         coef[varies] = solution
     return coef
-
-
-def check_total_weight(total: float) -> None:
-    """Refuse weights that add up to far too many rows, or far too few.
-
-    Raises
-    ------
-    ValueError
-    """
-    if MIN_TOTAL_WEIGHT <= total <= MAX_TOTAL_WEIGHT:
-        return
-    raise ValueError(
-        f"sample_weight adds up to {total:.3g} rows: in mixed models a row of weight "
-        "k counts as k rows. Divide the weights by their mean."
-    )
-
-
-def with_counted_weights(data: TaskData) -> TaskData:
-    """Return data whose weights can be counted as rows.
-
-    Negligible weights become zero (`NEGLIGIBLE_WEIGHT`): a column that varies in such
-    rows alone would be stretched until they decide its coefficient.
-
-    Raises
-    ------
-    ValueError
-        If the weights add up to far too many rows, or far too few, or all weights of a
-        task are negligible.
-    """
-    if data.weights is None:
-        return data
-    with np.errstate(over="ignore"):
-        check_total_weight(float(np.asarray(data.effective_weights()).sum()))
-    negligible = data.weights < NEGLIGIBLE_WEIGHT * data.weights.max()
-    if not data.weights[negligible].any():
-        return data
-    counted = replace(data, weights=np.where(negligible, 0.0, data.weights))
-    by_task = counted.sum_by_task(np.asarray(counted.effective_weights()))
-    empty = data.tasks[by_task <= 0]
-    if len(empty):
-        raise ValueError(
-            f"sample_weight: all weights of task {empty[0]} are below "
-            f"{NEGLIGIBLE_WEIGHT:g} of the largest weight. Leave the task out, or give "
-            "weights of about one."
-        )
-    return counted
-
-
-def warn_of_constants(data: TaskData, columns: Columns) -> None:
-    """Warn about columns that vary so little relative to their mean that they count as
-    constant.
-    """
-    flat = np.flatnonzero(np.isinf(columns.scale))
-    if not flat.size:
-        return
-    X = dense(data.X[:, flat])
-    lost = flat[np.ptp(X, axis=0) > 1e-13 * np.abs(X).max(axis=0)].tolist()
-    if lost:
-        text = (
-            f"columns {lost} of X vary by less than {CONSTANT:g} of their mean and "
-            "count as constant"
-        )
-        warnings.warn(
-            f"{text}. Subtract their means, for instance with StandardScaler.",
-            DegenerateModelWarning,
-            4,
-        )

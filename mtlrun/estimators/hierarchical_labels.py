@@ -500,10 +500,10 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         shares_of_variance = self.variance_shares_
         table = SummaryTable()
         table.add_coefficients(
-            self, self._names(np.arange(p)), np.full(p, np.inf), np.full(p, np.nan)
+            self, self._names(np.arange(p)), np.full(p, np.inf), np.full((p, 2), np.nan)
         )
         noise_std = float(np.sqrt(LOGISTIC_VARIANCE))
-        table.add_std("noise", noise_std, np.nan, shares_of_variance["noise"])
+        table.add_std("noise", noise_std, np.nan, np.nan, shares_of_variance["noise"])
         table.add_fit(
             shares_of_variance["mean"],
             shares_of_variance["noise"],

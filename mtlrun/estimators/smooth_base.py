@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
@@ -26,7 +26,7 @@ from mtlrun.estimators.smooth_results import (
     format_center_note,
     format_part_test,
 )
-from mtlrun.estimators.summary import SummaryTable
+from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, dense, is_sparse
 from mtlrun.solvers.hierarchical.smooth import (
@@ -499,11 +499,15 @@ class SmoothModel(BaseMTL):
         for name, share in self.variance_shares_.items():
             shares[name] = float(np.mean(share))
         table = SummaryTable()
-        for name, error in zip(names, log_errors.tolist(), strict=True):
-            std = float(np.sqrt(np.mean(self.variances_[name])))
-            table.add_std(name, std, error, shares[name])
-        noise_std = float(np.sqrt(np.mean(self._noise_variance())))
-        table.add_std("noise", noise_std, noise_error, shares["noise"])
+        quantile = float(norm.ppf(0.5 + LEVEL / 2))
+        factors = np.exp(quantile * np.append(log_errors, noise_error)).tolist()
+        variances = [self.variances_[name] for name in names]
+        variances.append(self._noise_variance())
+        for name, variance, factor in zip(
+            [*names, "noise"], variances, factors, strict=True
+        ):
+            std = float(np.sqrt(np.mean(variance)))
+            table.add_std(name, std, std / factor, std * factor, shares[name])
         common_parts, _ = self._parts()
         table.add_fit(
             sum(shares[name] for name in names if name in common_parts),

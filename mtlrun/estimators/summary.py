@@ -10,7 +10,8 @@ mean
 std
     Standard deviations between tasks and of the noise. "level" is at the mean of the
     columns, "intercept" where they are zero, as in lme4. `share` is the contribution
-    to the variance of the targets. Intervals are Wald's, for the logarithm.
+    to the variance of the targets. Intervals are by profile likelihood, that of the
+    noise by chi-square, and those of smooth models are Wald's, for the logarithm.
 R2
     Of Nakagawa and Schielzeth (2013), with the variances of slopes (Johnson 2014):
     marginal = F / (F + U + E) and conditional = (F + U) / (F + U + E), where F is the
@@ -28,7 +29,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.stats import norm
 from scipy.stats import t as student_t
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -69,23 +69,13 @@ class SummaryTable:
         )
 
     def add_std(
-        self, name: str, std: float, log_error: float, share: float = np.nan
+        self, name: str, std: float, low: float, high: float, share: float = np.nan
     ) -> None:
-        """Add a standard deviation, with the standard error of its logarithm."""
-        quantile = float(norm.ppf(0.5 + LEVEL / 2))
-        factor = float(np.exp(quantile * log_error))
-        self.add(
-            "std",
-            name,
-            estimate=std,
-            std_error=std * log_error,
-            low=std / factor,
-            high=std * factor,
-            share=share,
-        )
+        """Add a standard deviation with its interval."""
+        self.add("std", name, estimate=std, low=low, high=high, share=share)
 
     def add_coefficients(
-        self, model: Any, names: list[str], df: Array, log_errors: Array
+        self, model: Any, names: list[str], df: Array, limits: Array
     ) -> None:
         """Add means and standard deviations of coefficients between tasks.
 
@@ -96,8 +86,8 @@ class SummaryTable:
             Of the p coefficients, the level first.
         df : ndarray of shape (p,)
             Degrees of freedom of the means.
-        log_errors : ndarray of shape (p,)
-            Standard errors of the logarithms of standard deviations.
+        limits : ndarray of shape (p, 2)
+            Ends of the intervals of standard deviations.
         """
         columns = model._columns
         first = int(columns.intercept)
@@ -116,12 +106,12 @@ class SummaryTable:
             of_intercept = L[0] / units
             variance = of_intercept @ model.covariance_ @ of_intercept
             std = float(np.sqrt(np.maximum(variance, 0.0)))
-            self.add_std("intercept", std, np.nan)
+            self.add_std("intercept", std, np.nan, np.nan)
         variances = np.maximum(np.diag(model.covariance_), 0.0)
         stds = np.sqrt(variances).tolist()
         shares = model.heterogeneity_.tolist()
-        for row in zip(names, stds, log_errors.tolist(), shares, strict=True):
-            self.add_std(*row)
+        for name, std, ends, share in zip(names, stds, limits, shares, strict=True):
+            self.add_std(name, std, float(ends[0]), float(ends[1]), share)
 
     def add_fit(
         self,

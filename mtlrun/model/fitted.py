@@ -852,7 +852,7 @@ class Model(BaseEstimator):
     ) -> np.ndarray | None:
         stored = self.about.get("intervals") or {}
         contents = [stored[kind] for kind in ("known", "new") if stored.get(kind)]
-        if all(content["scales"] is not None for content in contents):
+        if not any(Intervals.from_dict(content).is_relative for content in contents):
             return None
         return self.deviations(X, task_id).ravel()
 

@@ -4,10 +4,15 @@ to.
 An interval is the prediction plus two quantiles of earlier errors, each in units of a
 scale (split conformal prediction, with the errors of all folds). The scale of a row is
 
-* the standard deviation that the model predicts, where it predicts one;
-* otherwise the standard deviation of the errors of its task. The variance of a small
-  task is shrunken towards the average one by ten rows, so tasks with many rows have
-  their own intervals and small tasks share the intervals of all tasks together.
+* the standard deviation of the errors of its task, or
+* where the model predicts a standard deviation, this one times the standard deviation
+  of the errors of its task in these units.
+
+The variance of a task is shrunken towards the average variance by r rows. The errors
+determine r: if the variances of tasks are draws from a scaled inverse chi-square with r
+degrees of freedom, their logarithms vary by trigamma(r / 2), and the estimates of n
+rows by trigamma(n / 2) in addition (`shrinkage_rows`). Tasks that differ in their noise
+have their own intervals; otherwise all tasks share one scale.
 
 Errors of rows of new tasks are kept apart: their intervals hold for tasks without
 training rows. Tasks on the same rows may differ in their units, so each has quantiles
@@ -24,6 +29,9 @@ variance estimates r.
 
 References
 ----------
+Smyth, Linear models and empirical Bayes methods, SAGMB 2004 (variances of tasks);
+DerSimonian and Laird, Meta-analysis in clinical trials, Controlled Clinical Trials 1986
+(variance of their logarithms);
 Dunn, Wasserman and Ramdas, Distribution-free prediction sets for two-layer hierarchical
 models, JASA 2023;
 Vovk, Gammerman and Shafer, Algorithmic Learning in a Random World, 2005; Barber,
@@ -39,9 +47,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.special import digamma, polygamma
 from scipy.stats import skew, spearmanr, t
-
-from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
 
 Array = np.ndarray
 
@@ -53,6 +61,13 @@ MAX_STORED = 1000
 #: which on a transformation is suggested.
 SKEWED = 1.0
 GROWING = 0.3
+#: Coverage of a task is reported from this number of errors on.
+MIN_TASK_ERRORS = 20
+#: Coverages of tasks outside these are counted.
+TASK_LIMITS = (0.85, 0.99)
+# Range of r where the variances of tasks differ.
+_MIN_SHRINKAGE = 0.5
+_MAX_SHRINKAGE = 1e6
 _SMALLEST = float(np.finfo(float).tiny)
 
 
@@ -99,17 +114,21 @@ class Intervals:
     Attributes
     ----------
     scales : ndarray of shape (n_tasks,) or None
-        Standard deviation of the errors of each task; None where the model predicts it.
+        Standard deviation of the errors of each task; None where the model alone
+        predicts it.
     groups : list of ndarray
         Sorted scaled errors: of all tasks together, or one array for each task.
     n_independent : int or None
         Number of independent errors to which errors on new tasks amount; None for
         errors on known tasks, which all count.
+    is_relative : bool
+        Whether `scales` are in units of the standard deviations of the model.
     """
 
     scales: Array | None
     groups: list[Array]
     n_independent: int | None = None
+    is_relative: bool = False
 
     @classmethod
     def of(
@@ -127,25 +146,28 @@ class Intervals:
             Whether the models of the errors knew no rows of the tasks.
         """
         tasks = errors.tasks
-        scales = None
+        is_relative = errors.deviations is not None
+        scaled = errors.values
         if errors.deviations is not None:
             scaled = errors.values / np.maximum(errors.deviations, _SMALLEST)
-        elif is_new:
+        scales = None
+        if not is_new and not (is_shared and is_relative):
+            scales, others = _task_scales(scaled, tasks, n_tasks, is_shared=is_shared)
+            scaled = scaled / others
+        elif not is_relative:
             mean_square = float(np.mean(errors.values**2))
             scale = max(math.sqrt(mean_square), _SMALLEST)
             scales = np.full(n_tasks, scale)
             scaled = errors.values / scale
-        else:
-            scales, others = _task_scales(errors, n_tasks, is_shared=is_shared)
-            scaled = errors.values / others
         if is_shared and not is_new:
             # Targets may differ in their units: each has quantiles of its own.
             groups = [np.sort(scaled[tasks == task]) for task in range(n_tasks)]
-            return cls(scales, groups)
+            return cls(scales, groups, is_relative=is_relative)
         groups = [np.sort(scaled)]
+        n_units = None
         if is_new:
-            return cls(scales, groups, n_independent(scaled, tasks))
-        return cls(scales, groups)
+            n_units = n_independent(scaled, tasks)
+        return cls(scales, groups, n_units, is_relative)
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Intervals:
@@ -156,7 +178,9 @@ class Intervals:
         groups = []
         for group in content["groups"]:
             groups.append(np.asarray(group, dtype=float))
-        return cls(scales, groups, content.get("n_independent"))
+        # Files of earlier versions had scales of tasks or of the model, not both.
+        is_relative = content.get("is_relative", scales is None)
+        return cls(scales, groups, content.get("n_independent"), is_relative)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, with at most `MAX_STORED` quantiles of each group."""
@@ -169,7 +193,11 @@ class Intervals:
         scales = None
         if self.scales is not None:
             scales = self.scales.tolist()
-        content: dict[str, Any] = {"scales": scales, "groups": groups}
+        content: dict[str, Any] = {
+            "scales": scales,
+            "groups": groups,
+            "is_relative": self.is_relative,
+        }
         if self.n_independent is not None:
             content["n_independent"] = self.n_independent
         return content
@@ -219,18 +247,22 @@ class Intervals:
         average = math.sqrt(mean_square)
         # -1 of a new task would take the scale of the last task.
         known_tasks = np.maximum(tasks, 0)
-        return np.where(tasks < 0, average, self.scales[known_tasks])
+        scales = np.where(tasks < 0, average, self.scales[known_tasks])
+        if self.is_relative:
+            assert deviations is not None
+            return scales * deviations
+        return scales
 
 
-def coverage(
+def is_covered(
     errors: Errors,
     n_tasks: int,
     *,
     is_shared: bool,
     is_new: bool = False,
     level: float = LEVEL,
-) -> float:
-    """Return the share of rows in intervals that were learnt from the other folds.
+) -> Array:
+    """Return which rows lie in intervals that were learnt from the other folds, (n,).
 
     Rows of a single fold are divided at random.
     """
@@ -249,7 +281,58 @@ def coverage(
         is_above = held.values >= below
         is_below = held.values <= above
         is_inside[inside] = is_above & is_below
+    return is_inside
+
+
+def coverage(
+    errors: Errors,
+    n_tasks: int,
+    *,
+    is_shared: bool,
+    is_new: bool = False,
+    level: float = LEVEL,
+) -> float:
+    """Return the share of rows in intervals that were learnt from the other folds."""
+    is_inside = is_covered(
+        errors, n_tasks, is_shared=is_shared, is_new=is_new, level=level
+    )
     return float(is_inside.mean())
+
+
+@dataclass(frozen=True)
+class TaskCoverage:
+    """Shares of test targets in the intervals of single tasks.
+
+    Attributes
+    ----------
+    n_tasks : int
+        Number of tasks with `MIN_TASK_ERRORS` test targets or more. Only these count.
+    worst, best : float
+        Smallest and largest share; NaN if no task counts.
+    n_outside : int
+        Number of tasks whose share is outside `TASK_LIMITS`.
+    """
+
+    n_tasks: int
+    worst: float
+    best: float
+    n_outside: int
+
+    @classmethod
+    def of(cls, is_inside: Array, tasks: Array) -> TaskCoverage:
+        """Return the coverage of tasks, given which rows lie in their intervals."""
+        counts = np.bincount(tasks)
+        n_inside = np.bincount(tasks, is_inside)
+        is_counted = counts >= MIN_TASK_ERRORS
+        shares = n_inside[is_counted] / counts[is_counted]
+        low, high = TASK_LIMITS
+        n_outside = int(np.sum((shares < low) | (shares > high)))
+        worst = float(np.min(shares, initial=np.inf))
+        best = float(np.max(shares, initial=-np.inf))
+        if not len(shares):
+            worst = math.nan
+            best = math.nan
+        return cls(len(shares), worst, best, n_outside)
 
 
 def advice(errors: Errors, y: Array) -> str:
@@ -270,20 +353,24 @@ def advice(errors: Errors, y: Array) -> str:
 
 
 def _task_scales(
-    errors: Errors, n_tasks: int, *, is_shared: bool
+    values: Array, tasks: Array, n_tasks: int, *, is_shared: bool
 ) -> tuple[Array, Array]:
     """Return the standard deviation of the errors of each task around 0.
 
     Also return one for each error, from the other errors of its task: an error that
     enters its own scale looks smaller than a new one.
     """
-    counts = np.bincount(errors.tasks, minlength=n_tasks)
-    squares = np.bincount(errors.tasks, errors.values**2, n_tasks)
+    counts = np.bincount(tasks, minlength=n_tasks)
+    squares = np.bincount(tasks, values**2, n_tasks)
     average = squares.sum() / max(counts.sum(), 1)
     smallest = max(1e-12 * average, _SMALLEST)
-    shrinkage = 0 if is_shared else VARIANCE_SHRINKAGE_ROWS
+    shrinkage = 0.0
+    if not is_shared:
+        shrinkage = shrinkage_rows(squares, counts)
 
     def deviations(total: Array, n_errors: Array) -> Array:
+        if math.isinf(shrinkage):
+            return np.full(len(total), math.sqrt(max(average, smallest)))
         weights = n_errors + shrinkage
         variances = np.full(len(total), average)
         np.divide(
@@ -294,11 +381,56 @@ def _task_scales(
         )
         return np.sqrt(np.maximum(variances, smallest))
 
-    squares_of_others = squares[errors.tasks] - errors.values**2
+    squares_of_others = squares[tasks] - values**2
     # A difference of equal sums may be negative by rounding.
     squares_of_others = np.maximum(squares_of_others, 0.0)
-    n_others = counts[errors.tasks] - 1
+    n_others = counts[tasks] - 1
     return deviations(squares, counts), deviations(squares_of_others, n_others)
+
+
+def shrinkage_rows(squares: Array, counts: Array) -> float:
+    """Return by how many rows the variances of tasks are shrunken, r.
+
+    The variance of the logarithms of the task variances is estimated by the method of
+    DerSimonian and Laird. An inverse chi-square with r degrees has this variance.
+    Tasks differ only if their Q exceeds its expectation by more than the standard
+    deviation times the root of 2, the price of a parameter in Akaike's criterion.
+
+    Parameters
+    ----------
+    squares : ndarray of shape (n_tasks,)
+        Sums of the squared errors of each task.
+    counts : ndarray of shape (n_tasks,)
+        Number of errors of each task.
+
+    Returns
+    -------
+    float
+        Infinite where the tasks do not differ.
+    """
+    is_counted = (counts > 1) & (squares > 0)
+    half = counts[is_counted] / 2
+    if len(half) < 2:
+        return math.inf
+    # Unbiased estimates of the logarithms of variances, and their precisions.
+    logs = np.log(squares[is_counted] / (2 * half)) - digamma(half) + np.log(half)
+    weights = 1 / polygamma(1, half)
+    center = np.average(logs, weights=weights)
+    n_free = len(logs) - 1
+    excess = np.sum(weights * (logs - center) ** 2) - n_free
+    if excess < math.sqrt(2.0) * math.sqrt(2.0 * n_free):
+        return math.inf
+    variance = excess / (weights.sum() - np.sum(weights**2) / weights.sum())
+    largest = polygamma(1, _MIN_SHRINKAGE / 2)
+    smallest = polygamma(1, _MAX_SHRINKAGE / 2)
+    variance = np.clip(variance, smallest, largest)
+    return 2 * float(
+        brentq(
+            lambda half_r: polygamma(1, half_r) - variance,
+            _MIN_SHRINKAGE / 2,
+            _MAX_SHRINKAGE / 2,
+        )
+    )
 
 
 def n_independent(errors: Array, tasks: Array) -> int:

@@ -92,6 +92,9 @@ def test_the_numbers_in_the_line_equal_those_of_the_model_and_its_tests():
     shares = model.variance_shares_
     assert line.startswith(f"tasks explain {shares['tasks']:.0%} of the variance")
     assert f"common model's {shares['mean']:.0%};" in line
+    interval = model.variance_interval()
+    ends = f"{interval.share_low:.0%} to {interval.share_high:.0%}"
+    assert f"interval of the share of tasks {ends};" in line
     # By hand: tasks explain the variance of levels and slopes of standardized columns.
     by_hand = 1 + 0.5**2 + 0.12**2 + 0.9**2
     assert shares["tasks"] == pytest.approx(by_hand / (by_hand + 4 + 1), abs=0.12)

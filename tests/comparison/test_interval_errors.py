@@ -16,6 +16,7 @@ from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
+from mtlrun.model.intervals import Errors
 
 
 def test_rows_of_tasks_without_training_rows_do_not_calibrate_known_tasks():
@@ -82,3 +83,24 @@ def test_the_line_about_intervals_has_their_number_of_test_targets():
     facts, (line,) = interval_facts({"known": errors}, two_tasks())
     share = facts["coverage"]["known"]
     assert f"{share:.1%} of 40 test targets" in line
+
+
+@pytest.mark.parametrize("n_rows", [15, 30])
+def test_the_coverage_of_tasks_is_printed_and_stored(n_rows):
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(8), n_rows)
+    values = rng.normal(size=8 * n_rows)
+    y = np.zeros(8 * n_rows)
+    dataset = Dataset(
+        X=y[:, None], y=y, task_type="regression", task_id=tasks, tasks=list("abcdefgh")
+    )
+    errors = Errors(values, y, tasks, np.arange(8 * n_rows) % 5)
+    facts, lines = interval_facts({"known": errors, "new": errors}, dataset)
+    assert ("coverage_by_task" in facts) == (n_rows >= 20)
+    assert ("worst task" in lines[0]) == (n_rows >= 20)
+    assert "worst task" not in lines[1]
+    if n_rows >= 20:
+        by_task = facts["coverage_by_task"]
+        assert by_task["worst"] < facts["coverage"]["known"] < by_task["best"]
+        assert f"worst task {by_task['worst']:.1%}" in lines[0]
+        assert f"{by_task['n_outside']} of 8 outside" in lines[0]

@@ -85,7 +85,7 @@ VARIANTS = [
     ("HierarchicalMTL", {"covariance": "scalar", "mean": "ridge"}),
     (
         "HierarchicalMTL",
-        {"covariance": "scalar", "integrate": False, "fit_intercept": False},
+        {"covariance": "scalar", "fit_intercept": False},
     ),
     ("HierarchicalMTL", {"covariance": "scalar", "noise": "task"}),
     ("HierarchicalMTLClassifier", {"covariance": "scalar"}),

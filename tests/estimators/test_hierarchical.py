@@ -8,8 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import chi2
+from scipy.optimize import brentq
+from scipy.stats import chi2, norm
 from scipy.stats import f as f_distribution
+from scipy.stats import t as student_t
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators import HierarchicalMTL
@@ -17,7 +19,9 @@ from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import mixtures
+from mtlrun.solvers.hierarchical.fit import refitted
 from mtlrun.solvers.hierarchical.inference import half_chi2
+from mtlrun.solvers.hierarchical.profile import profile_interval
 
 
 def table(seed=0, T=30, n=10, spread=(1.0, 0.8, 0.0), noise=0.5, mean=(3.0, 1.0, -1.0)):
@@ -383,17 +387,162 @@ def test_chunks_statistics_and_rows_have_one_likelihood(covariance):
 # -------------------------------------------------------------- few tasks, other priors
 
 
-def test_few_tasks_have_wider_intervals():
+def levels(seed, T, n, std, slope_std=0.0):
+    """Return tasks that differ in their level, and in the slope of one column."""
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(T), n)
+    x = rng.normal(size=T * n)
+    slopes = 1 + slope_std * rng.normal(size=T)
+    y = std * rng.normal(size=T)[ids] + slopes[ids] * x + rng.normal(size=T * n)
+    return x[:, None], y, ids
+
+
+@pytest.mark.parametrize("std", [0.5, 2.0])
+@pytest.mark.parametrize("T", [2, 3, 4, 6, 10, 11, 20])
+def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
+    covered = []
+    widths = []
+    for seed in range(120):
+        X, y, ids = levels(seed, T, n=8, std=std)
+        model = HierarchicalMTL("intercept", unseen="mean").fit(X, y, task_id=ids)
+        mean, deviation = model.predict([[0.0]], task_id=[99], return_std=True)
+        # A new target is normal around 0.
+        total_std = np.hypot(std, 1.0)
+        ends = (mean[0] + np.array([-1.96, 1.96]) * deviation[0]) / total_std
+        covered.append(np.diff(norm.cdf(ends))[0])
+        widths.append(deviation[0])
+    known_std = np.sqrt(std**2 * (1 + 1 / T) + 1 + 1 / (8 * T))
+    assert 0.93 <= np.mean(covered) <= (0.98 if T > 2 else 1.0)
+    assert np.median(widths) < (2.2 if T > 2 else 4.6) * known_std
+
+
+@pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
+def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
+    rng = np.random.default_rng(0)
+    covered = []
+    for seed in range(80):
+        X, y, ids = levels(seed, 5, n=12, std=1.0, slope_std=0.7)
+        model = HierarchicalMTL(covariance, unseen="mean").fit(X, y, task_id=ids)
+        rows = rng.normal(size=(20, 1))
+        mean, deviation = model.predict(rows, task_id=[99] * 20, return_std=True)
+        total_std = np.sqrt(1 + np.square(0.7 * rows[:, 0]) + 1)
+        lower = (mean - rows[:, 0] - 1.96 * deviation) / total_std
+        upper = (mean - rows[:, 0] + 1.96 * deviation) / total_std
+        covered.append(np.mean(norm.cdf(upper) - norm.cdf(lower)))
+    assert 0.93 <= np.mean(covered) <= 0.98
+
+
+@pytest.mark.parametrize("covariance", ["auto", "scalar", "diagonal"])
+def test_t_intervals_of_the_mean_slope_have_their_coverage(covariance):
+    inside = []
+    for seed in range(300):
+        X, y, ids = levels(seed, 12, n=10, std=1.0, slope_std=0.3)
+        model = HierarchicalMTL(covariance).fit(X, y, task_id=ids)
+        half = student_t.ppf(0.975, model.mean_coef_df_) * model.mean_coef_std_
+        inside.append(np.abs(model.mean_coef_ - 1) < half)
+    assert 0.925 <= np.mean(inside) <= 0.98
+
+
+def test_degrees_of_freedom_count_the_tasks_in_which_a_column_varies():
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(12), 10)
+    X = rng.normal(size=(120, 4))
+    X[ids >= 7, 1] = 0.0  # varies within seven tasks
+    X[:, 2] = rng.normal(size=12)[ids]  # varies between tasks only
+    y = X.sum(axis=1) + rng.normal(size=12)[ids] + rng.normal(size=120)
+    model = HierarchicalMTL("diagonal", slopes=[0, 1]).fit(X, y, task_id=ids)
+    assert model.mean_coef_df_[:3].tolist() == [11, 6, 10]
+    # 120 rows less 12 levels, 3 other coefficients and up to 19 slopes.
+    assert 120 - 12 - 3 - 19 <= model.mean_coef_df_[3] <= 120 - 12
+    assert model.estimates().mean_df[0] == 10
+    pooled = HierarchicalMTL("intercept", slopes=[]).fit(X[:, :2], y, task_id=ids)
+    assert (pooled.mean_coef_df_ > 100).all()
+
+
+def test_first_three_drivers_have_the_shares_of_reml(sleepstudy):
+    X, y, ids = sleepstudy
+    first = np.isin(ids, pd.unique(ids)[:3])
+    model = HierarchicalMTL("diagonal").fit(X[first], y[first], task_id=ids[first])
+    assert model.variance_shares_["tasks"] == pytest.approx(0.767, abs=0.001)
+    assert model.variance_shares_["mean"] == pytest.approx(0.116, abs=0.001)
+    interval = model.variance_interval()
+    assert interval.share == model.variance_shares_["tasks"]
+    assert interval.share_low < 0.6
+    assert 0.9 < interval.share_high < 1.0
+
+
+def test_the_interval_of_a_level_equals_the_profile_of_dense_rows():
+    X, y, ids = levels(0, T=6, n=5, std=1.0)
+    model = HierarchicalMTL("intercept").fit(X, y, task_id=ids)
+    interval = model.variance_interval("level")
+    A = np.column_stack([np.ones(30), X])
+    same_task = np.equal.outer(ids, ids)
+
+    def criterion(ratio):
+        V = np.eye(30) + ratio * same_task
+        inverse = np.linalg.inv(V)
+        information = A.T @ inverse @ A
+        residual = y - A @ np.linalg.solve(information, A.T @ inverse @ y)
+        s2 = residual @ inverse @ residual / 28
+        logdets = np.linalg.slogdet(V)[1] + np.linalg.slogdet(information)[1]
+        return 28 * np.log(s2) + logdets, s2
+
+    limit = criterion(model.covariance_[0, 0] / model.noise_variance_)[0]
+    limit += chi2.ppf(0.95, 1)
+    for start, end in ((1e-6, interval.low), (1e3, interval.high)):
+        estimate = model.covariance_[0, 0] / model.noise_variance_
+        ratio = brentq(lambda r: criterion(r)[0] - limit, *sorted((start, estimate)))
+        assert end == pytest.approx(ratio * criterion(ratio)[1], rel=0.02)
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "full"])
+def test_the_profile_is_below_a_slice_and_at_the_limit(covariance):
+    X, y, ids, _ = table(T=12)
+    model = HierarchicalMTL(covariance).fit(X, y, task_id=ids)
+    result = refitted(model._problem(model._posterior.data), covariance)
+    K = model._posterior.data.moments()
+    ends = profile_interval(result, K, 0.95)
+    for end in ends:
+        assert end.criterion - result.criterion == pytest.approx(3.84, abs=0.1)
+        # The same total along the fitted covariance fits no better.
+        theta = result.fit.value.Theta
+        ratio = np.sum(K * as_matrix(end.Theta)) / np.sum(K * as_matrix(theta))
+        assert end.criterion <= result.m(ratio * theta).criterion + 1e-3
+
+
+def as_matrix(theta):
+    return np.diag(theta) if theta.ndim == 1 else theta
+
+
+def test_a_coefficient_that_does_not_differ_has_an_interval_of_zeros():
+    X, y, ids, _ = table(T=12)
+    model = HierarchicalMTL("diagonal", slopes=[0]).fit(X, y, task_id=ids)
+    interval = model.variance_interval(1)
+    assert (interval.variance, interval.low, interval.high) == (0.0, 0.0, 0.0)
+
+
+def test_an_estimate_of_zero_has_an_upper_end():
+    X, y, ids = levels(0, T=8, n=5, std=0.0)
+    task_means = np.bincount(ids, y) / 5
+    model = HierarchicalMTL("intercept").fit(X, y - task_means[ids], task_id=ids)
+    interval = model.variance_interval()
+    assert (interval.variance, interval.low) == (0.0, 0.0)
+    assert 0.0 < interval.share_high < 0.5
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95])
+def test_an_interval_needs_a_probability(level):
+    X, y, ids, _ = table(T=5)
+    with pytest.raises(ValueError, match="level"):
+        HierarchicalMTL().fit(X, y, task_id=ids).variance_interval(level=level)
+
+
+def test_integrate_is_ignored_with_a_warning():
     X, y, ids, _ = table(T=5, n=8)
-    fits = [
-        HierarchicalMTL("scalar", integrate=on).fit(X, y, task_id=ids)
-        for on in (True, False)
-    ]
-    assert fits[0].log_likelihood_ == fits[1].log_likelihood_
-    assert (fits[0].coef_std_ > fits[1].coef_std_).mean() > 0.5
-    assert_allclose(
-        HierarchicalMTL("scalar").fit(X, y, task_id=ids).coef_, fits[0].coef_
-    )
+    with pytest.warns(FutureWarning, match="integrate"):
+        model = HierarchicalMTL("scalar", integrate=True).fit(X, y, task_id=ids)
+    default = HierarchicalMTL("scalar").fit(X, y, task_id=ids)
+    assert model.coef_.tolist() == default.coef_.tolist()
 
 
 def test_student_gives_outlier_tasks_less_weight():
@@ -685,7 +834,7 @@ def test_a_slope_needs_three_tasks_in_which_its_column_varies(n_tasks, differs):
 
 def test_slopes_of_two_tasks_may_differ():
     X, y, ids, _ = table(T=2, n=40, spread=(0.0, 5.0, 0.0))
-    model = HierarchicalMTL("diagonal", integrate=False).fit(X, y, task_id=ids)
+    model = HierarchicalMTL("diagonal").fit(X, y, task_id=ids)
     assert model.covariance_[1, 1] > 0
 
 

@@ -425,7 +425,7 @@ OBJECTIVES: dict[str, tuple[str, dict[str, object], Evaluate]] = {
     "HierarchicalMTL": (
         "-2 log p(y | Sigma, s2), where y_t = X_t w_t + e_t, w_t ~ N(mu, Sigma),"
         " e_t ~ N(0, s2)",
-        {"covariance": "diagonal", "integrate": False},
+        {"covariance": "diagonal"},
         restricted_likelihood,
     ),
     "HierarchicalMTLClassifier": (

@@ -399,7 +399,7 @@ def test_with_only_linear_parts_it_is_the_hierarchical_model():
     y += rng.normal(size=30)[task] + rng.normal(size=360)
     model = SmoothMTL(("linear",), ("level", "slopes"), tol=1e-10)
     model.fit(X, y, task_id=task)
-    hierarchical = HierarchicalMTL("scalar", mean="ridge", integrate=False, tol=1e-12)
+    hierarchical = HierarchicalMTL("scalar", mean="ridge", tol=1e-12)
     hierarchical.fit(X, y, task_id=task)
     assert_allclose(
         model.predict(X, task_id=task),

@@ -5,21 +5,22 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import f_oneway
+from scipy.stats import f_oneway, norm
 from scipy.stats import t as student
 
 import mtlrun
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.table import table_of_frame
-from mtlrun.engine.averages import VARIANCE_SHRINKAGE_ROWS
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.files import load_model
 from mtlrun.model.intervals import (
     Errors,
     Intervals,
+    TaskCoverage,
     advice,
     coverage,
     n_independent,
+    shrinkage_rows,
 )
 
 RNG = np.random.default_rng(0)
@@ -33,17 +34,18 @@ def errors_of(values, tasks, predicted=None):
 
 
 def test_intervals_cover_new_values_of_tasks_with_different_noise():
-    noise = np.exp(RNG.normal(size=40))
-    tasks = np.repeat(np.arange(40), 30)
-    errors = errors_of(RNG.normal(size=1200) * noise[tasks], tasks)
-    intervals = Intervals.of(errors, 40, is_shared=False)
-    below, above = intervals.ends(tasks, None, 0.95)
-    new = RNG.normal(size=1200) * noise[tasks]
-    is_inside = (new >= below) & (new <= above)
-    assert 0.93 <= is_inside.mean() <= 0.97
-    # Tasks with more noise have wider intervals.
-    width = (above - below)[::30]
-    assert np.corrcoef(width, noise)[0, 1] > 0.9
+    covered = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        noise = np.exp(rng.normal(size=40))
+        tasks = np.repeat(np.arange(40), 30)
+        errors = errors_of(rng.normal(size=1200) * noise[tasks], tasks)
+        intervals = Intervals.of(errors, 40, is_shared=False)
+        below, above = intervals.ends(np.arange(40), None, 0.95)
+        covered.append(norm.cdf(above / noise) - norm.cdf(below / noise))
+        # Tasks with more noise have wider intervals.
+        assert np.corrcoef(above - below, noise)[0, 1] > 0.9
+    assert 0.94 <= np.mean(covered) <= 0.96
 
 
 def test_coverage_is_measured_on_other_folds():
@@ -64,16 +66,87 @@ def test_coverage_counts_a_fold_with_larger_errors_as_missed():
 
 def test_scaled_errors_equal_those_of_a_leave_one_out_loop():
     tasks = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2, 2])
-    values = np.array([1.0, -2.0, 0.5, 3.0, -1.0, 0.1, 0.2, -0.3, 0.1, 4.0])
+    values = np.array([10.0, -20.0, 5.0, 3.0, -1.0, 0.1, 0.2, -0.3, 0.1, 0.04])
     average = np.mean(values**2)
+    squares = np.bincount(tasks, values**2)
+    shrinkage = shrinkage_rows(squares, np.bincount(tasks))
+    assert np.isfinite(shrinkage)
     scaled = []
     for position, value in enumerate(values):
         others = (tasks == tasks[position]) & (np.arange(len(values)) != position)
-        total = np.sum(values[others] ** 2) + VARIANCE_SHRINKAGE_ROWS * average
-        variance = total / (others.sum() + VARIANCE_SHRINKAGE_ROWS)
+        total = np.sum(values[others] ** 2) + shrinkage * average
+        variance = total / (others.sum() + shrinkage)
         scaled.append(value / np.sqrt(variance))
     intervals = Intervals.of(errors_of(values, tasks), 3, is_shared=False)
     np.testing.assert_allclose(intervals.groups[0], np.sort(scaled))
+
+
+@pytest.mark.parametrize("has_std", [False, True])
+def test_noisy_and_quiet_tasks_have_their_coverage(has_std):
+    noise = np.where(np.arange(20) < 5, 4.0, 1.0)
+    tasks = np.repeat(np.arange(20), 30)
+    std = None
+    if has_std:
+        # A model that takes the noise for a common one.
+        std = np.full(600, np.sqrt(np.mean(noise**2)))
+    covered = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        values = rng.normal(size=600) * noise[tasks]
+        errors = Errors(values, np.zeros(600), tasks, np.zeros(600), std)
+        intervals = Intervals.of(errors, 20, is_shared=False)
+        task_std = None if std is None else std[:20]
+        below, above = intervals.ends(np.arange(20), task_std, 0.95)
+        covered.append(norm.cdf(above / noise) - norm.cdf(below / noise))
+    noisy, quiet = np.split(np.mean(covered, axis=0), [5])
+    assert noisy.mean() >= 0.91
+    assert quiet.mean() <= 0.98
+
+
+@pytest.mark.parametrize("degrees", [2.0, 5.0, np.inf])
+def test_shrinkage_recovers_the_spread_of_the_variances(degrees):
+    rng = np.random.default_rng(0)
+    variances = np.ones(2000)
+    if np.isfinite(degrees):
+        variances = degrees / rng.chisquare(degrees, size=2000)
+    counts = rng.integers(5, 40, 2000)
+    squares = variances * rng.chisquare(counts)
+    estimated = shrinkage_rows(squares, counts)
+    if np.isfinite(degrees):
+        assert estimated == pytest.approx(degrees, rel=0.2)
+    else:
+        assert estimated > 100
+
+
+def test_a_new_task_has_the_average_scale_of_the_tasks():
+    errors = errors_of(RNG.normal(size=300), RNG.integers(0, 3, 300))
+    relative = Errors(
+        errors.values, errors.predicted, errors.tasks, errors.folds, np.full(300, 2.0)
+    )
+    plain = Intervals.of(errors, 3, is_shared=False)
+    scaled = Intervals.of(relative, 3, is_shared=False)
+    new = np.array([-1])
+    np.testing.assert_allclose(
+        scaled.ends(new, np.array([2.0]), 0.9), plain.ends(new, None, 0.9), rtol=1e-6
+    )
+
+
+def test_the_coverage_of_tasks_counts_those_with_enough_targets():
+    tasks = np.repeat([0, 1, 2, 3], [20, 20, 40, 19])
+    is_inside = np.ones(99, dtype=bool)
+    is_inside[:4] = False  # 80% of task 0
+    is_inside[40:42] = False  # 95% of task 2
+    is_inside[-19:] = False  # task 3 has too few
+    assert TaskCoverage.of(is_inside, tasks) == TaskCoverage(3, 0.8, 1.0, 2)
+    assert TaskCoverage.of(is_inside[-19:], tasks[-19:]).n_tasks == 0
+
+
+def test_intervals_of_earlier_files_use_the_scale_that_they_have():
+    of_model = Intervals.from_dict({"scales": None, "groups": [[-1.0, 0.0, 1.0]]})
+    of_tasks = Intervals.from_dict({"scales": [3.0], "groups": [[-1.0, 0.0, 1.0]]})
+    task = np.array([0])
+    std = np.array([3.0])
+    assert of_model.ends(task, std, 0.5) == of_tasks.ends(task, None, 0.5)
 
 
 def test_means_of_a_target_use_the_errors_of_that_target():

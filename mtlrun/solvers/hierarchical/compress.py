@@ -108,12 +108,16 @@ class Compressed:
             return block.R[0], block.z[position]
         raise IndexError(f"no task {t}")
 
-    def can_differ(self, intercept: bool) -> Array:
-        """Return the columns whose coefficients may differ between tasks, (p,)."""
+    def varies(self, intercept: bool) -> Array:
+        """Return which columns vary within each task, (T, p)."""
         varies = np.zeros((self.T, self.p), dtype=bool)
         for block in self.blocks:
             varies[block.tasks] = varies_within(block.R, intercept)
-        return can_differ(varies)
+        return varies
+
+    def can_differ(self, intercept: bool) -> Array:
+        """Return the columns whose coefficients may differ between tasks, (p,)."""
+        return can_differ(self.varies(intercept))
 
     def moments(self) -> Array:
         """Return the mean of x x' over all rows, (p, p)."""

@@ -4,8 +4,8 @@ The model is y_t = X_t w_t + e_t with w_t ~ N(mu, s2 Theta) and e_t ~ N(0, s2). 
 has one of the structures of `mtlrun.solvers.hierarchical.covariance`:
 
 * `fit_covariance` fits one structure, or chooses one by AIC (`automatic`).
-* `integrated` averages over one or two standard deviations instead of maximizing.
-* `own_noise` lets the variance of the noise differ between tasks.
+* `own_noise` lets the variance of the noise differ between tasks; `automatic_noise`
+  decides whether it does.
 
 In the code, `m` is the criterion D of `mtlrun.solvers.hierarchical.marginal`: minus
 twice the (restricted) log-likelihood as a function of Theta and kappa, where kappa is
@@ -14,10 +14,7 @@ the variance of the prior of the mean mu.
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -219,6 +216,15 @@ def grown(
     )
 
 
+def refitted(problem: HierarchicalProblem, name: str) -> Result:
+    """Fit a structure that `fit_covariance` has chosen, such as ``diagonal+2``."""
+    name, _, rank = name.partition("+")
+    result = fit_covariance(problem, name)
+    if rank:
+        return grown(problem, result, int(rank), n_forced=int(rank))
+    return result
+
+
 def automatic(problem: HierarchicalProblem) -> Result:
     """Choose a structure by AIC: intercept, scalar or diagonal, then directions.
 
@@ -261,170 +267,6 @@ def automatic(problem: HierarchicalProblem) -> Result:
             key=lambda result: result.aic,
         )
     return best
-
-
-# ------------------------------------------------ variances integrated out
-#
-# With few tasks, the maximum of the likelihood says little about the standard
-# deviations. The posterior is then averaged over one or two of them, by Gauss-Legendre
-# quadrature.
-
-#: Points per standard deviation.
-POINTS = 7
-#: The range of a standard deviation ends where the criterion is this much above its
-#: minimum: the likelihood is exp(-8) of its maximum there.
-RISE = 16.0
-#: Largest numbers of tasks and of columns for which "auto" integrates.
-FEW_TASKS = 10
-FEW_COLUMNS = 256
-# A range that has not ended at _LARGEST has no upper end. A range that reaches down to
-# _SMALLEST begins at 0. Both are in units of the structure.
-_LARGEST = 1e3
-_SMALLEST = 1e-2
-# Points with less than this share of the total weight are left out.
-_MIN_WEIGHT = 1e-4
-
-
-def can_integrate(result: Result) -> bool:
-    """Whether the posterior can be integrated: the model has one or two variances."""
-    return (
-        isinstance(result.structure, GroupedVariances)
-        and 1 <= result.structure.n_parameters <= 2
-    )
-
-
-def integrated(result: Result) -> Posterior:
-    """Return the posterior with the standard deviations of `result` integrated out.
-
-    Its `Sigma` and `s2` are means over the standard deviations.
-    """
-    m = result.m
-    structure = result.structure
-    kappa = result.fit.value.kappa
-    assert isinstance(structure, GroupedVariances)
-    x = result.fit.x
-
-    def at(roots: Array) -> MarginalValue:
-        return m(structure.theta(roots), kappa)
-
-    def along(i: int, root: float) -> float:
-        return at(_replace_entry(x, i, root)).criterion
-
-    axes = [
-        _quadrature(partial(along, i), float(x[i]), result.criterion)
-        for i in range(len(x))
-    ]
-    points = []
-    for point in itertools.product(*axes):
-        roots = np.array([root for root, _ in point])
-        weight = float(np.prod([weight for _, weight in point]))
-        points.append((roots, weight))
-    values = [at(roots) for roots, _ in points]
-    lowest = min(v.criterion for v in values)
-    weights = np.array(
-        [
-            w * np.exp(-0.5 * (v.criterion - lowest))
-            for v, (_, w) in zip(values, points, strict=True)
-        ]
-    )
-    total = weights.sum()
-    if not total > 0:
-        # With very many rows, the range is too narrow for floating-point numbers: all
-        # the weight is at the maximum.
-        return result.posterior()
-    weights /= total
-    kept = np.flatnonzero(weights > _MIN_WEIGHT)
-    parts = [posterior_of(m, values[i]) for i in kept]
-    return _mix(parts, weights[kept] / weights[kept].sum(), m.nu)
-
-
-def _replace_entry(x: Array, i: int, value: float) -> Array:
-    """Return a copy of x with another entry i."""
-    copy = x.copy()
-    copy[i] = value
-    return copy
-
-
-def _quadrature(
-    f: Callable[[float], float],
-    x: float,
-    lowest: float,
-) -> list[tuple[float, float]]:
-    """Return quadrature points and weights of one standard deviation.
-
-    Parameters
-    ----------
-    f : callable
-        Criterion as a function of the standard deviation.
-    x : float
-        Its minimizer.
-    lowest : float
-        Its minimum.
-
-    Returns
-    -------
-    list of (float, float)
-        Only x if f does not rise enough for large standard deviations.
-    """
-    # x may be 0, so the search for the upper end starts at a positive value.
-    high = max(x, 0.05)
-    while f(high) < lowest + RISE:
-        high *= 1.5
-        if high > _LARGEST:
-            return [(x, 1.0)]
-    low = x
-    while low > _SMALLEST and f(low) < lowest + RISE:
-        low /= 1.5
-    if low <= _SMALLEST or f(0.0) < lowest + RISE:
-        low = 0.0
-    nodes, weights = np.polynomial.legendre.leggauss(POINTS)
-    half = (high - low) / 2
-    return [
-        (float(low + half * (node + 1)), float(half * weight))
-        for node, weight in zip(nodes, weights, strict=True)
-    ]
-
-
-def _mix(parts: list[Posterior], weights: Array, nu: float) -> Posterior:
-    """Return the mean and covariances of a mixture of posteriors.
-
-    The variance of the noise is estimated with nu degrees of freedom. Its mean is that
-    of a t distribution, nu / (nu - 2) times as large; for nu of at most 4 the factor is
-    2.
-    """
-    W = _mean(weights, [part.W for part in parts])
-    mu = _mean(weights, [part.mu for part in parts])
-    task_covariances = []
-    for part in parts:
-        covariances = np.array([part.covariance(t) for t in range(len(W))])
-        task_covariances.append(covariances + _outer(part.W - W))
-    new_task_covariances = [
-        part.covariance(-1) + _outer(part.mu - mu) for part in parts
-    ]
-    mean_covariances = [part.mean_covariance + _outer(part.mu - mu) for part in parts]
-    t_factor = nu / (nu - 2) if nu > 4 else 2.0
-    s2 = float(weights @ np.array([part.s2 for part in parts])) * t_factor
-    Sigma = _mean(weights, [part.Sigma for part in parts])
-    explicit = _mean(weights, task_covariances)
-    new = _mean(weights, new_task_covariances)
-    return Posterior(
-        W,
-        mu,
-        _mean(weights, mean_covariances),
-        Sigma,
-        s2,
-        parts[0].data,
-        explicit,
-        new,
-    )
-
-
-def _mean(weights: Array, values: list[Array]) -> Array:
-    return np.asarray(np.tensordot(weights, np.stack(values), 1))
-
-
-def _outer(a: Array) -> Array:
-    return a[..., :, None] * a[..., None, :]
 
 
 # ------------------------------------------------- noise that differs between tasks
@@ -512,6 +354,33 @@ class OwnNoise:
         if np.isinf(self.degrees):
             return 1.0
         return self.degrees / (self.degrees - 2)
+
+
+def automatic_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:
+    """Choose between a common noise and one that differs between tasks, by AIC.
+
+    A score test of 1 / r = 0, for which nothing is fitted, comes first. With g_t and
+    h_t of `_noise_derivatives`, a common noise has ::
+
+        S = sum_t (g_t^2 / 4 - h_t / 2), of mean 0 and variance sum_t h_t^2 / 2
+
+    The square of the standardized S approximates the decrease of the criterion. Noises
+    are fitted if that reaches what the parameter r costs.
+
+    Parameters
+    ----------
+    problem : HierarchicalProblem
+    common : Result
+        Fit with a common noise.
+    """
+    g, h, _ = _noise_derivatives(common, np.ones(problem.data.T))
+    score = float((np.square(g) / 4 - h / 2).sum())
+    score /= max(float(np.sqrt(np.square(h).sum() / 2)), 1e-300)
+    if score**2 > covariance.AIC and score > 0:
+        noise = own_noise(problem, common)
+        if noise.criterion < common.criterion - covariance.AIC:
+            return noise
+    return OwnNoise.none(common)
 
 
 def own_noise(problem: HierarchicalProblem, common: Result) -> OwnNoise:

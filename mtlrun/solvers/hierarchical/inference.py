@@ -40,8 +40,6 @@ from mtlrun.solvers.hierarchical.quadrature import compared
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: With more standard deviations than this, none has an interval.
-MAX_STDS = 12
 # Numbers drawn at a time.
 _DRAWN = 1 << 23
 # Singular values below this, relative to the largest, are zero.
@@ -369,61 +367,6 @@ def half_chi2(statistic: float) -> float:
     if statistic > 0:
         return float(0.5 * chi2.sf(statistic, 1))
     return 1.0
-
-
-def log_std_errors(criterion: Any, Theta: Array, step: float = 0.05) -> Array:
-    """Return standard errors of the logarithms of standard deviations.
-
-    They come from second differences of minus twice the log-likelihood, whose other
-    parameters but correlations are free. NaN for standard deviations that are zero, and
-    for all where the matrix of second differences is not positive definite.
-
-    Parameters
-    ----------
-    criterion : callable
-        Minus twice the log-likelihood for a covariance (p, p).
-    Theta : ndarray of shape (p, p)
-        The estimate.
-    step : float
-        Of the logarithms.
-    """
-    errors = np.full(len(Theta), np.nan)
-    variances = np.diag(Theta)
-    is_positive = variances > 1e-10 * variances.max()
-    positive = np.flatnonzero(is_positive)
-    k = len(positive)
-    if not 0 < k <= MAX_STDS:
-        return errors
-
-    def at(*moves: tuple[int, float]) -> float:
-        logs = np.zeros(len(Theta))
-        for j, move in moves:
-            logs[positive[j]] += move
-        scale = np.exp(logs)
-        return float(criterion(Theta * np.outer(scale, scale)))
-
-    center = at()
-    hessian = np.zeros((k, k))
-    for i in range(k):
-        above = at((i, step))
-        below = at((i, -step))
-        hessian[i, i] = (above - 2 * center + below) / step**2
-        for j in range(i):
-            # Differences along both diagonals of a square.
-            second = (
-                at((i, step), (j, step))
-                + at((i, -step), (j, -step))
-                - at((i, step), (j, -step))
-                - at((i, -step), (j, step))
-            ) / (4 * step**2)
-            hessian[i, j] = second
-            hessian[j, i] = second
-    smallest = np.linalg.eigvalsh(hessian)[0]
-    if smallest > 0:
-        # Of minus twice the log-likelihood, half of the second derivative counts.
-        covariance = 2 * np.linalg.inv(hessian)
-        errors[positive] = np.sqrt(np.diag(covariance))
-    return errors
 
 
 def holm(p: list[float], family: int | None = None) -> list[float]:

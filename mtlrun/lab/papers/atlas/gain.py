@@ -121,6 +121,10 @@ _MIN_AUC_ERROR = 1e-3
         "better_tasks",
     ],
     lower=["error", "worse"],
+    changes=[
+        "hierarchical models of few tasks have the variances of REML, and the noise of "
+        "their tasks may differ",
+    ],
 )
 def gain(
     dataset: Dataset,

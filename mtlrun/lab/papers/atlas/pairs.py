@@ -453,7 +453,11 @@ def _rounded(value: float) -> float | None:
         "processor_seconds": "processor seconds of all methods",
     },
     higher=["gain", "low", "high"],
-    changes=["bounds are one-sided, with the numbers of training and test rows"],
+    changes=[
+        "bounds are one-sided, with the numbers of training and test rows",
+        "hierarchical models of few tasks have the variances of REML, and the noise of "
+        "their tasks may differ",
+    ],
     varies=["processor_seconds"],
 )
 def verdict(
