@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -157,10 +158,60 @@ def _committed() -> list[Path]:
     )
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize ``committed_run`` with the folders of runs; large runs are left to
-    the slow tests.
+def covering_combinations(
+    values: Mapping[str, Sequence[object]],
+    n_times: int = 1,
+    is_complete: Callable[[object], bool] = lambda value: False,
+) -> list[tuple[object, ...]]:
+    """Return combinations of arguments in which each value occurs.
+
+    Parameters
+    ----------
+    values : mapping of str to sequence
+        Values of each argument.
+    n_times : int, default=1
+        Each value occurs at least so many times.
+    is_complete : callable
+        Whether a value is combined with all values of the other arguments.
+
+    Returns
+    -------
+    list of tuple
+        As many as `n_times` the longest sequence has values, and those of complete
+        values. They are the same in each run.
     """
+    n_combinations = n_times * max(map(len, values.values()))
+    columns = []
+    for argument, options in values.items():
+        # Shuffled blocks, so that any two arguments meet in many ways.
+        shuffled = random.Random(argument)
+        column: list[object] = []
+        while len(column) < n_combinations:
+            column += shuffled.sample(options, len(options))
+        columns.append(column[:n_combinations])
+    combinations = [
+        combination
+        for combination in zip(*columns, strict=True)
+        if not any(map(is_complete, combination))
+    ]
+    for combination in itertools.product(*values.values()):
+        if any(map(is_complete, combination)):
+            combinations.append(combination)
+    return combinations
+
+
+def _name_of(value: object) -> str | None:
+    """Return the class of an object; None for values that pytest names."""
+    has_name = isinstance(value, str | int | float | type | None) or callable(value)
+    return None if has_name else type(value).__name__
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Parametrize tests with the marker ``cover``, and with ``committed_run``: folders
+    of runs, the large ones only in slow tests.
+    """
+    for marker in metafunc.definition.iter_markers("cover"):
+        _parametrize_covering(metafunc, marker)
     if "committed_run" not in metafunc.fixturenames:
         return
     from mtlrun.engine.packed import PACKED
@@ -175,6 +226,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         for folder, size in sizes.items()
     ]
     metafunc.parametrize("committed_run", runs)
+
+
+def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
+    """Parametrize a test with ``cover(n_times, argument=values, ...)``.
+
+    Methods that are new or have changed are combined with all values of the other
+    arguments; with ``--all-pairs``, all are.
+    """
+    has_all = metafunc.config.getoption("all_pairs")
+
+    def is_complete(value: object) -> bool:
+        return has_all or not methods_among([value]) <= metafunc.config.settled_methods
+
+    values = {argument: list(options) for argument, options in marker.kwargs.items()}
+    combinations = covering_combinations(values, *marker.args, is_complete=is_complete)
+    metafunc.parametrize(tuple(values), combinations, ids=_name_of)
 
 
 @pytest.fixture(scope="session")

@@ -40,8 +40,7 @@ def rows(offset, scale, seed=0):
     return scale * (Z + offset), target, np.repeat(np.arange(3), 20)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", CERTIFIED)
+@pytest.mark.cover(name=CERTIFIED, place=PLACES)
 def test_a_converged_fit_has_a_gap_within_its_tolerance(name, place):
     X, y, ids = rows(*PLACES[place])
     model = build(name).set_params(max_iter=300)

@@ -111,10 +111,8 @@ def data_of(X, y, ids):
     )
 
 
-@pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("shape", ["tall", "wide", "labels", "ragged", "sparse"])
-@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.cover(model=MODELS, shape=["tall", "wide", "labels", "ragged", "sparse"])
 def test_the_estimate_bounds_the_memory_of_a_fit(model, shape):
     check_bounds(clone(model), *make(shape))
 
