@@ -7,7 +7,6 @@ import gc
 import itertools
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -30,6 +29,7 @@ from hypothesis import settings
 # Fixtures for several folders of tests, because pytest's import mode has no modules of
 # tests.
 sys.path.insert(0, str(Path(__file__).parent))
+from covering import covering_combinations
 from laboratory import lab  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401
 
@@ -46,6 +46,10 @@ gc.set_threshold(10_000, 20, 50)
 RESULTS = Path(__file__).parents[1] / "results"
 #: Stored solutions of all methods, with the versions that computed them.
 STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
+
+#: Methods whose stored solutions have not changed run this fraction of their tests in
+#: `make test`, and all in `make test-slow`.
+SETTLED_PER_FAST_TEST = 3
 
 #: Time limit for a process to end, in seconds.
 PATIENCE = 240
@@ -158,48 +162,6 @@ def _committed() -> list[Path]:
     )
 
 
-def covering_combinations(
-    values: Mapping[str, Sequence[object]],
-    n_times: int = 1,
-    is_complete: Callable[[object], bool] = lambda value: False,
-) -> list[tuple[object, ...]]:
-    """Return combinations of arguments in which each value occurs.
-
-    Parameters
-    ----------
-    values : mapping of str to sequence
-        Values of each argument.
-    n_times : int, default=1
-        Each value occurs at least so many times.
-    is_complete : callable
-        Whether a value is combined with all values of the other arguments.
-
-    Returns
-    -------
-    list of tuple
-        As many as `n_times` the longest sequence has values, and those of complete
-        values. They are the same in each run.
-    """
-    n_combinations = n_times * max(map(len, values.values()))
-    columns = []
-    for argument, options in values.items():
-        # Shuffled blocks, so that any two arguments meet in many ways.
-        shuffled = random.Random(argument)
-        column: list[object] = []
-        while len(column) < n_combinations:
-            column += shuffled.sample(options, len(options))
-        columns.append(column[:n_combinations])
-    combinations = [
-        combination
-        for combination in zip(*columns, strict=True)
-        if not any(map(is_complete, combination))
-    ]
-    for combination in itertools.product(*values.values()):
-        if any(map(is_complete, combination)):
-            combinations.append(combination)
-    return combinations
-
-
 def _name_of(value: object) -> str | None:
     """Return the class of an object; None for values that pytest names."""
     has_name = isinstance(value, str | int | float | type | None) or callable(value)
@@ -232,16 +194,27 @@ def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> Non
     """Parametrize a test with ``cover(n_times, argument=values, ...)``.
 
     Methods that are new or have changed are combined with all values of the other
-    arguments; with ``--all-pairs``, all are.
+    arguments; with ``--all-pairs``, all are. Of settled methods, `make test` runs one
+    in `SETTLED_PER_FAST_TEST`.
     """
     has_all = metafunc.config.getoption("all_pairs")
+    settled = metafunc.config.settled_methods
 
     def is_complete(value: object) -> bool:
-        return has_all or not methods_among([value]) <= metafunc.config.settled_methods
+        return has_all or not methods_among([value]) <= settled
 
     values = {argument: list(options) for argument, options in marker.kwargs.items()}
     combinations = covering_combinations(values, *marker.args, is_complete=is_complete)
-    metafunc.parametrize(tuple(values), combinations, ids=_name_of)
+    cases = []
+    n_settled = 0
+    for combination in combinations:
+        methods = methods_among(combination)
+        is_settled = bool(methods) and methods <= settled
+        is_slow = is_settled and n_settled % SETTLED_PER_FAST_TEST != 0
+        n_settled += is_settled
+        marks = [pytest.mark.slow] if is_slow else []
+        cases.append(pytest.param(*combination, marks=marks))
+    metafunc.parametrize(tuple(values), cases, ids=_name_of)
 
 
 @pytest.fixture(scope="session")

@@ -137,6 +137,7 @@ def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch):
         exec(compile(code, page.name, "exec"), names)
 
 
+@pytest.mark.slow
 def test_the_python_code_of_compare_runs(tmp_path, monkeypatch):
     """Uses one method, because all of them take a minute."""
     monkeypatch.chdir(tmp_path)

@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("mtlrun", "scripts", "benchmarks", "examples", "tests")
 PRIVATE = re.compile(r"_[A-Za-z]\w*")
@@ -129,6 +131,7 @@ def private_names_of_others(sources):
     return others
 
 
+@pytest.mark.slow
 def test_private_names_of_other_packages_have_no_public_alternative():
     sources = {
         path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")

@@ -640,6 +640,7 @@ def test_classes_with_the_same_name_get_separate_rows(mtlrun, grades, tmp_path):
     assert {"Ridge", "sklearn.linear_model:Ridge"} <= set(board["method"])
 
 
+@pytest.mark.slow
 def test_explanations_are_printed_with_explain(mtlrun, grades, lacking):
     words = ("compare", "grades.csv", *RAGGED, *FAST, "--explain")
     result = mtlrun(*words)

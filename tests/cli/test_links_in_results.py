@@ -96,6 +96,7 @@ def test_train_writes_through_no_link(mtlrun, tmp_path, outside, name):
     refused(mtlrun("train", "small.yaml"), link, outside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["", "grades", "grades/cells", "grades/model", "grades/data"]
 )

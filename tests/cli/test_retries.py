@@ -26,6 +26,7 @@ def test_a_failed_job_is_retried(
     assert {job["method"]: job["state"] for job in states["cells"]}["Flaky"] == status
 
 
+@pytest.mark.slow
 def test_compare_retries_failed_jobs_too(mtlrun, write_experiment, tmp_path):
     write_experiment()
     rng = np.random.default_rng(0)

@@ -236,7 +236,7 @@ def test_every_shipped_file_is_tested():
     assert SHIPPED == sorted(STAND_INS) == sorted(SHORT) == sorted(CLEARED)
 
 
-@pytest.mark.every(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_shipped_files_run_on_small_replacements(mtlrun, tmp_path, name):

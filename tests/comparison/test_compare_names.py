@@ -31,6 +31,7 @@ def result():
     )
 
 
+@pytest.mark.slow
 def test_figures_and_files_can_contain_hostile_names(result, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter(

@@ -182,6 +182,7 @@ def test_scores_and_probabilities_belong_to_their_labels_whichever_is_positive(
     assert roc_auc_score(frame.y == "yes", result.predict_proba(frame)[name]) > 0.8
 
 
+@pytest.mark.slow
 def test_classes_of_each_task_have_scores_and_those_of_other_tasks_do_not():
     frame = table(3, 40).drop(columns="z")
     levels = pd.cut(frame.y, [-99, -0.5, 0.5, 99], labels=["low", "mid", "top"])
@@ -343,6 +344,7 @@ def test_the_coefficients_have_the_parameters_of_all_splits(monkeypatch):
         assert params == {name: values[-1] for name, values in grid.items()}
 
 
+@pytest.mark.slow
 def test_calibrated_models_have_the_parameters_of_all_splits():
     frame = table(3, 30).drop(columns="z")
     noise = 3 * np.random.default_rng(1).normal(size=len(frame))

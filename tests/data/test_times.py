@@ -408,6 +408,7 @@ def test_a_model_of_an_earlier_version_says_how_it_reads_dates(saved, tmp_path):
             model.predict(new.assign(visit=cells))
 
 
+@pytest.mark.slow
 def test_a_model_of_an_earlier_version_reads_numbers_that_are_features(tmp_path):
     frame = visits(np.tile(np.arange(9), 4))
     result = mtlrun.compare(frame, **ROLES, since_first="visit", **FAST)

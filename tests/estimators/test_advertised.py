@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("few_trees")
 
 WITH_EDGE = [name for name, info in METHODS.items() if info.zero_from]
 WITH_PATH = [name for name in METHODS if hasattr(load_class(name), "path")]
-every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])
+LAYOUTS = ["shared", "ragged"]
 
 
 def choices(info):
@@ -58,8 +58,7 @@ def data_of(matrix, name, layout="shared"):
     return matrix.arrange(name, layout, *matrix.problem(40, 4, 3))
 
 
-@every_layout
-@pytest.mark.parametrize("name", WITH_EDGE)
+@pytest.mark.cover(name=WITH_EDGE, layout=LAYOUTS)
 def test_coefficients_are_zero_from_the_advertised_strength_on(matrix, name, layout):
     data = data_of(matrix, name, layout)
     model = matrix.make(name)
@@ -74,7 +73,7 @@ def test_coefficients_are_zero_from_the_advertised_strength_on(matrix, name, lay
     assert np.abs(fit_quietly(below, data).coef_).max() > 1e-6
 
 
-@pytest.mark.parametrize("name", WITH_EDGE)
+@pytest.mark.cover(name=WITH_EDGE)
 def test_the_advertised_strength_uses_the_weights(matrix, name):
     data = data_of(matrix, name)
     weights = np.random.default_rng(0).integers(1, 4, size=len(data["X"]))
@@ -95,8 +94,7 @@ def test_the_registry_names_the_method_of_the_class():
         assert methods == ([info.zero_from] if info.zero_from else []), name
 
 
-@every_layout
-@pytest.mark.parametrize("name", WITH_PATH)
+@pytest.mark.cover(name=WITH_PATH, layout=LAYOUTS)
 def test_a_path_begins_at_zero_and_its_models_equal_single_fits(matrix, name, layout):
     data = data_of(matrix, name, layout)
     model = matrix.make(name).set_params(tol=1e-8, max_iter=20_000)
@@ -115,7 +113,7 @@ def scores_of_short_fit(matrix, model, data):
     return matrix.scores(fit_quietly(model, data), data)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.cover(name=METHODS)
 def test_each_choice_of_a_parameter_can_be_fitted(matrix, name):
     data = data_of(matrix, name)
     for parameter, value in choices(METHODS[name]):
@@ -124,7 +122,7 @@ def test_each_choice_of_a_parameter_can_be_fitted(matrix, name):
         assert np.isfinite(scores).all(), f"{parameter}={value}"
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.cover(name=METHODS)
 def test_the_ends_of_the_default_grid_can_be_fitted(matrix, name):
     data = data_of(matrix, name)
     for parameter, values in METHODS[name].default_grid.items():
@@ -134,7 +132,7 @@ def test_the_ends_of_the_default_grid_can_be_fitted(matrix, name):
             assert np.isfinite(scores).all(), f"{parameter}={value}"
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.cover(name=METHODS)
 def test_the_fast_parameters_solve_the_same_problem(matrix, name):
     data = data_of(matrix, name)
     precise = {}

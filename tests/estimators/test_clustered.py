@@ -441,6 +441,7 @@ def test_coclus_with_a_ridge_is_ridge_regression_if_its_parts_are_free():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low_rank", [1.0, 10.0, 100.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_converged_coclus_has_little_left_to_gain(seed, low_rank):

@@ -29,7 +29,7 @@ from mtlrun.estimators.registry import METHODS
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 LAYOUTS = ["shared", "ragged"]
-every_method = pytest.mark.parametrize("name", METHODS)
+every_method = pytest.mark.cover(name=METHODS)
 
 
 def read_only(array):

@@ -141,6 +141,7 @@ def test_invalid_parameters_are_reported(model, message):
         model.fit(X, Y)
 
 
+@pytest.mark.slow
 def test_a_slow_run_goes_on_until_little_is_left():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))

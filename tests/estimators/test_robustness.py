@@ -10,7 +10,7 @@ from mtlrun.estimators.registry import METHODS
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
-every_method = pytest.mark.parametrize("name", METHODS)
+every_method = pytest.mark.cover(name=METHODS)
 REGRESSORS = [name for name, info in METHODS.items() if info.kind == "regressor"]
 LAYOUTS = ["shared", "ragged"]
 

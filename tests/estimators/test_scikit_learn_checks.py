@@ -87,6 +87,8 @@ VARIANTS = [
 #: A settled method runs one of every n checks, the next method the next ones: each
 #: check meets several methods. All checks with ``--all-pairs``.
 CHECKS_PER_RUN = 12
+#: `make test` runs one of every n of these.
+FAST_TURNS = 3
 
 
 def cases_of(estimator, position, has_all):
@@ -105,8 +107,15 @@ def cases_of(estimator, position, has_all):
         name = check.func.__name__
         if type(model).__name__ in PRECISIONS and name in WEIGHTS_ARE_COUNTS:
             continue
-        if has_all or (number - position) % CHECKS_PER_RUN == 0:
-            yield pytest.param(model, check, id=f"{model}-{name}{position}-{number}")
+        turn, rest = divmod(number - position, CHECKS_PER_RUN)
+        if has_all or rest == 0:
+            is_slow = not has_all and turn % FAST_TURNS != 0
+            yield pytest.param(
+                model,
+                check,
+                id=f"{model}-{name}{position}-{number}",
+                marks=[pytest.mark.slow] if is_slow else [],
+            )
 
 
 def pytest_generate_tests(metafunc):

@@ -197,6 +197,7 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
         assert model.converged_
 
 
+@pytest.mark.slow
 @pytest.mark.cover(
     2,
     name=[

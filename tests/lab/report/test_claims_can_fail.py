@@ -185,6 +185,7 @@ def feasible_range(check: dict[str, Any]) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
+@pytest.mark.slow
 def test_no_check_has_a_bound_that_all_numbers_satisfy():
     checks = [check for entry in artefacts() for check in shipped(entry.path)]
     for _, name, check in checks:
