@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -64,11 +65,13 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options ``--all-pairs`` and ``--fuzz-examples``."""
+    """Add the options ``--all-pairs``, ``--fuzz-examples`` and ``--shuffle``."""
     text = "combine all forms of data and checks with all methods; more examples"
     parser.addoption("--all-pairs", action="store_true", help=text)
     text = "inputs per reader in tests/fuzz"
     parser.addoption("--fuzz-examples", type=int, default=30, help=text)
+    text = "run the files in random order, and the tests of each file, with this seed"
+    parser.addoption("--shuffle", type=int, metavar="SEED", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -153,6 +156,15 @@ def pytest_collection_modifyitems(
             item.add_marker("slow")
     # Includes slow tests and tests deselected by -k.
     config.collected_tests = list(items)
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        # Tests of a file stay together, because they share fixtures.
+        rng = random.Random(seed)
+        paths = list(dict.fromkeys(item.path for item in items))
+        rng.shuffle(paths)
+        files = {path: position for position, path in enumerate(paths)}
+        rng.shuffle(items)
+        items.sort(key=lambda item: files[item.path])
 
 
 def _committed() -> list[Path]:

@@ -203,6 +203,8 @@ def test_the_selected_method_has_the_same_scores_in_compare_train_and_reproduce(
         "3",
         "--repeats",
         "1",
+        "--folds",
+        "2",
         "--seed",
         "3",
         "-q",

@@ -1,6 +1,8 @@
 """Models saved by `compare` have parameters of all splits and need no trusted types."""
 
 import json
+from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -73,17 +75,32 @@ CASES = {
 
 
 def methods():
-    """Yield all default methods and calibrated ones, each with its case."""
+    """Yield each default method with one of its cases; the cases take turns."""
+    cases_by_method = defaultdict(list)
+    for case, candidate in methods_of_cases():
+        has_labels = "labels" in case
+        cases_by_method[candidate.label, has_labels].append((case, candidate))
+    for turn, cases in enumerate(cases_by_method.values()):
+        case, candidate = cases[turn % len(cases)]
+        yield pytest.param(case, candidate, id=f"{case}: {candidate.label}")
+
+
+def methods_of_cases():
+    """Yield all default methods and calibrated ones of each case."""
     for case, (frame, roles) in CASES.items():
         dataset = make_dataset(table_of_frame(frame), roles)
         for candidate in default_candidates(dataset, 0.8):
             is_boosting = "GradientBoosting" in candidate.label
             if case.startswith("many") and not is_boosting:
                 continue
-            yield pytest.param(case, candidate, id=f"{case}: {candidate.label}")
+            yield case, candidate
             if dataset.task_type == "binary" and is_boosting:
-                label = f"{case}: calibrated {candidate.label}"
-                yield pytest.param(case, calibrated(candidate), id=label)
+                yield (
+                    case,
+                    replace(
+                        calibrated(candidate), label=f"calibrated {candidate.label}"
+                    ),
+                )
 
 
 def fitted(case, candidate):
