@@ -131,7 +131,8 @@ def test_a_lock_of_the_same_user_is_waited_for_without_limit(
     tmp_path, holder, monkeypatch
 ):
     monkeypatch.setattr(processes, "FOREIGN_LOCK_TIMEOUT_S", 0.0)
-    monkeypatch.setattr(processes, "UNSEEN_LOCK_TIMEOUT_S", 0.0)
-    threading.Timer(0.5, holder.terminate).start()
+    # While it ends, the holder is not seen for a moment.
+    monkeypatch.setattr(processes, "UNSEEN_LOCK_TIMEOUT_S", 0.3)
+    threading.Timer(0.6, holder.terminate).start()
     with exclusive_lock(tmp_path / "a.lock") as refused:
         assert refused is None
