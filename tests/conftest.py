@@ -195,7 +195,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pytest.param(
             folder,
             id=folder.relative_to(RESULTS).as_posix(),
-            marks=[pytest.mark.slow] * (size > 25_000),
+            marks=[pytest.mark.slow] * (size > 10_000),
         )
         for folder, size in sizes.items()
     ]

@@ -36,6 +36,7 @@ def test_every_method_gets_a_valid_file(tmp_path):
         assert info.objective in text, name
 
 
+@pytest.mark.slow
 def test_a_written_file_can_be_trained(mtlrun):
     result = mtlrun("init", "simulated-rmtl", "--method", "PooledRidge")
     assert result.exit_code == 0, result.output

@@ -9,6 +9,7 @@ import pytest
 ONE = "split: {kind: random, train: 0.5, trials: 1}"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method_lines", [[], ["--fail-fast"]])
 @pytest.mark.parametrize(
     ("retries", "status", "fits"),

@@ -141,6 +141,7 @@ def test_errors_exit_with_2_and_a_remedy(mtlrun, small):
     assert not list(Path("results").rglob("model*"))
 
 
+@pytest.mark.slow
 def test_a_changed_configuration_needs_force(mtlrun, small):
     assert mtlrun("train", "small.yaml").exit_code == 0
     assert mtlrun("train", "small.yaml").exit_code == 0

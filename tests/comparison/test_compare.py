@@ -429,6 +429,7 @@ def test_additional_repeats_compute_only_themselves(tmp_path):
         np.testing.assert_array_equal(old.losses[1], new.losses[1])
 
 
+@pytest.mark.slow
 def test_a_frame_is_compared_like_its_file(tmp_path):
     rng = np.random.default_rng(0)
     frame = schools(3, 20).assign(

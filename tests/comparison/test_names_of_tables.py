@@ -51,7 +51,7 @@ def results(data, **options):
     "layout",
     [
         "numbers",
-        "weights",
+        pytest.param("weights", marks=pytest.mark.slow),
         "targets",
         pytest.param("curve", marks=pytest.mark.slow),
         pytest.param("labels", marks=pytest.mark.slow),
@@ -80,6 +80,7 @@ def test_the_names_of_a_table_and_its_test_rows_do_not_matter(tmp_path):
     assert results(parts["a"], test=parts["b"], **RAGGED) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", [{}, {"drop": (), "weight": "w"}])
 def test_the_names_of_chunks_do_not_matter(weights, tmp_path):
     rows = table(n_rows=600)

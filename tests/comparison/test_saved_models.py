@@ -312,6 +312,7 @@ def test_the_saved_model_has_the_parameters_of_all_splits(tmp_path, unlike_first
     np.testing.assert_allclose(result.predict(frame), by_hand, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_training_file_of_a_comparison_reproduces_its_model(
     tmp_path, unlike_first_split
 ):

@@ -85,6 +85,7 @@ def reads(dataset, cell):
     return float(read_back(dataset, new)[0, -1])
 
 
+@pytest.mark.slow
 @given(st.sampled_from(FORMATS), st.permutations(range(36)), st.integers(1, 36))
 def test_rows_have_the_same_times_alone_in_files_in_frames_and_as_json(
     tmp_path_factory, form, order, n_rows
@@ -107,6 +108,7 @@ def test_rows_have_the_same_times_alone_in_files_in_frames_and_as_json(
         np.testing.assert_allclose(alone[0], expected[row], atol=1e-8)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
 @pytest.mark.parametrize("form", FORMATS)
 def test_training_rows_have_the_same_times_in_files_and_frames(tmp_path, form, suffix):
@@ -199,6 +201,7 @@ def test_cells_unlike_the_training_rows_are_refused_by_column_and_row(case):
         reads(dataset, cell)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("form", [f for f in FORMATS if f not in ("%Y", FORMATS[3])])
 def test_dates_with_the_year_in_front_and_typed_dates_fit_all_dates(form):
     dataset = trained_on(days().strftime(form))

@@ -59,6 +59,7 @@ def test_a_converged_fit_has_a_gap_within_its_tolerance(name, place):
         assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e4, 1e6])
 @pytest.mark.parametrize("seed", [0, 1])

@@ -118,6 +118,7 @@ def test_tasks_that_share_a_subspace_are_grouped(loss):
     assert model.objective_[-1] < single.objective_[-1]
 
 
+@pytest.mark.slow
 def test_several_starts_give_the_best_partition():
     rng = np.random.default_rng(2)
     W, X = rng.normal(size=(6, 6)), rng.normal(size=(24, 6))

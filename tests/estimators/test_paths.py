@@ -97,6 +97,7 @@ def test_scores_match_separate_fits(cls, layout):
     assert model.converged_
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options", [{}, {"fit_intercept": False}, {"solver": "fista"}, {"scoring": "r2"}]
 )
@@ -228,6 +229,7 @@ CHECKED = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(
     ("estimator", "check"),

@@ -52,6 +52,7 @@ def test_mtfl_is_mtrl_without_ridge(layout):
     assert features.objective_[-1] == pytest.approx(tasks.objective_[-1], rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "layout"),
     [(MTFL(0.5), "shared"), (MTFL(0.5), "ragged"), (MTRL(0.5, 1.0), "masked")],

@@ -243,6 +243,7 @@ def test_a_single_cell_of_a_classifier_may_have_any_scale():
     assert np.sum((Y - model.decision_function(X)) ** 2) <= 1.01 * _squares_left(X, Y)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name", ["SparseMTL", "JointFeatureMTL", "TraceNormMTL", "FETR", "IndependentRidge"]
 )

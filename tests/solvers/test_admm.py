@@ -38,6 +38,7 @@ MODELS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.cover(2, model=MODELS, layout=LAYOUTS)
 def test_the_optimum_matches_cvxpy(small, model, layout):
     data, loss, penalties = small.make(layout), SquaredLoss(0.7), MODELS[model]

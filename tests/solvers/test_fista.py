@@ -42,6 +42,7 @@ MODELS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.cover(2, layout=LAYOUTS, loss=LOSSES, model=MODELS)
 def test_the_optimum_matches_cvxpy(small, layout, loss, model):
     data, penalties = small.make(layout, labels=loss.labels), MODELS[model]

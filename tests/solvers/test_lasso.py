@@ -54,6 +54,7 @@ def test_the_optimum_matches_cvxpy(small, penalty, layout, fit_intercept):
     assert result.objective[-1] == pytest.approx(best, rel=1e-5, abs=1e-6)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("way", ["sets", "full Gram matrix", "residuals"])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weights", [False, True])

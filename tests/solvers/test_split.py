@@ -32,6 +32,7 @@ MODELS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.cover(2, layout=LAYOUTS, loss=LOSSES, model=MODELS)
 def test_the_optimum_matches_cvxpy(small, layout, loss, model):
     data, penalties = small.make(layout, labels=loss.labels), MODELS[model]
@@ -64,6 +65,7 @@ def badly_scaled(labels=True):
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "loss",
     [SquaredHingeLoss(0.2), LogisticLoss(0.2)],
