@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -29,6 +30,7 @@ from hypothesis import settings
 # Fixtures for several folders of tests, because pytest's import mode has no modules of
 # tests.
 sys.path.insert(0, str(Path(__file__).parent))
+from covering import covering_combinations
 from laboratory import lab  # noqa: F401
 from limits import cache_memory, free_memory  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401
@@ -47,6 +49,10 @@ RESULTS = Path(__file__).parents[1] / "results"
 #: Stored solutions of all methods, with the versions that computed them.
 STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
 
+#: Methods whose stored solutions have not changed run this fraction of their tests in
+#: `make test`, and all in `make test-slow`.
+SETTLED_PER_FAST_TEST = 3
+
 #: Time limit for a process to end, in seconds.
 PATIENCE = 240
 
@@ -60,11 +66,13 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_I
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options ``--all-pairs`` and ``--fuzz-examples``."""
+    """Add the options ``--all-pairs``, ``--fuzz-examples`` and ``--shuffle``."""
     text = "combine all forms of data and checks with all methods; more examples"
     parser.addoption("--all-pairs", action="store_true", help=text)
     text = "inputs per reader in tests/fuzz"
     parser.addoption("--fuzz-examples", type=int, default=30, help=text)
+    text = "run the files in random order, and the tests of each file, with this seed"
+    parser.addoption("--shuffle", type=int, metavar="SEED", help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -149,6 +157,15 @@ def pytest_collection_modifyitems(
             item.add_marker("slow")
     # Includes slow tests and tests deselected by -k.
     config.collected_tests = list(items)
+    seed = config.getoption("shuffle")
+    if seed is not None:
+        # Tests of a file stay together, because they share fixtures.
+        rng = random.Random(seed)
+        paths = list(dict.fromkeys(item.path for item in items))
+        rng.shuffle(paths)
+        files = {path: position for position, path in enumerate(paths)}
+        rng.shuffle(items)
+        items.sort(key=lambda item: files[item.path])
 
 
 def _committed() -> list[Path]:
@@ -158,10 +175,18 @@ def _committed() -> list[Path]:
     )
 
 
+def _name_of(value: object) -> str | None:
+    """Return the class of an object; None for values that pytest names."""
+    has_name = isinstance(value, str | int | float | type | None) or callable(value)
+    return None if has_name else type(value).__name__
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize ``committed_run`` with the folders of runs; large runs are left to
-    the slow tests.
+    """Parametrize tests with the marker ``cover``, and with ``committed_run``: folders
+    of runs, the large ones only in slow tests.
     """
+    for marker in metafunc.definition.iter_markers("cover"):
+        _parametrize_covering(metafunc, marker)
     if "committed_run" not in metafunc.fixturenames:
         return
     from mtlrun.engine.packed import PACKED
@@ -171,11 +196,38 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pytest.param(
             folder,
             id=folder.relative_to(RESULTS).as_posix(),
-            marks=[pytest.mark.slow] * (size > 25_000),
+            marks=[pytest.mark.slow] * (size > 10_000),
         )
         for folder, size in sizes.items()
     ]
     metafunc.parametrize("committed_run", runs)
+
+
+def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:
+    """Parametrize a test with ``cover(n_times, argument=values, ...)``.
+
+    Methods that are new or have changed are combined with all values of the other
+    arguments; with ``--all-pairs``, all are. Of settled methods, `make test` runs one
+    in `SETTLED_PER_FAST_TEST`.
+    """
+    has_all = metafunc.config.getoption("all_pairs")
+    settled = metafunc.config.settled_methods
+
+    def is_complete(value: object) -> bool:
+        return has_all or not methods_among([value]) <= settled
+
+    values = {argument: list(options) for argument, options in marker.kwargs.items()}
+    combinations = covering_combinations(values, *marker.args, is_complete=is_complete)
+    cases = []
+    n_settled = 0
+    for combination in combinations:
+        methods = methods_among(combination)
+        is_settled = bool(methods) and methods <= settled
+        is_slow = is_settled and n_settled % SETTLED_PER_FAST_TEST != 0
+        n_settled += is_settled
+        marks = [pytest.mark.slow] if is_slow else []
+        cases.append(pytest.param(*combination, marks=marks))
+    metafunc.parametrize(tuple(values), cases, ids=_name_of)
 
 
 @pytest.fixture(scope="session")

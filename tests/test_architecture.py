@@ -162,6 +162,7 @@ def _printed_by(code):
     return run.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_library_imports_neither_the_laboratory_nor_its_packages():
     names = [name for name in _library_modules() if name not in MODULES_WITH_PACKAGES]
     code = (
@@ -278,6 +279,7 @@ def test_light_modules_import_no_heavy_package():
     assert json.loads(_printed_by(code)) == {}
 
 
+@pytest.mark.slow
 def test_compare_imports_no_readers_of_files_that_it_may_not_need():
     """Importing scipy.io and scikit-learn's data sets takes a tenth of a second."""
     code = (

@@ -22,6 +22,7 @@ def test_the_baseline_has_all_rooms():
     assert set(BASELINE) == set(PATHS_BY_ROOM), "run: python scripts/density.py --write"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", PATHS_BY_ROOM)
 def test_no_figure_of_a_room_rises(room):
     present = SCRIPT["figures"](SCRIPT["count_files"](PATHS_BY_ROOM[room]))

@@ -116,6 +116,7 @@ def test_a_new_run_changes_only_the_tables(script, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_figures_and_the_strip_of_verdicts_follow_the_runs(script, tmp_path):
     folder = tmp_path / "results" / "fetr" / "school"
     shutil.copytree(ROOT / "results" / "fetr" / "school", folder)

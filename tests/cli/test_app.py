@@ -50,6 +50,7 @@ print(json.dumps(found))
     return dict(json.loads(run.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 def test_commands_import_no_heavy_packages():
     # Some versions of Typer import pydantic. No other heavy package may be imported.
     unavoidable = {
@@ -220,6 +221,7 @@ def test_list_prints_one_line_per_entry_outside_a_terminal(mtlrun):
         assert len(lines) == len({line.split()[0] for line in lines}) > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variables", "coloured"),
     [

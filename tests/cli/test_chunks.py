@@ -73,6 +73,7 @@ def test_train_rejects_an_invalid_training_file(
     )
 
 
+@pytest.mark.slow
 def test_compare_reads_a_folder_of_files(mtlrun, rows, tmp_path):
     result = mtlrun(
         "compare",

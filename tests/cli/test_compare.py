@@ -203,6 +203,8 @@ def test_the_selected_method_has_the_same_scores_in_compare_train_and_reproduce(
         "3",
         "--repeats",
         "1",
+        "--folds",
+        "2",
         "--seed",
         "3",
         "-q",
@@ -640,6 +642,7 @@ def test_classes_with_the_same_name_get_separate_rows(mtlrun, grades, tmp_path):
     assert {"Ridge", "sklearn.linear_model:Ridge"} <= set(board["method"])
 
 
+@pytest.mark.slow
 def test_explanations_are_printed_with_explain(mtlrun, grades, lacking):
     words = ("compare", "grades.csv", *RAGGED, *FAST, "--explain")
     result = mtlrun(*words)

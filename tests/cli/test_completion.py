@@ -77,6 +77,7 @@ def test_files_of_the_user_are_completed_and_invalid_ones_have_no_profiles(
     assert complete("mtlrun reproduce mine.yaml --profile d").split() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     ["mtlrun reproduce t", "mtlrun init school --method T", "mtlrun data info s"],

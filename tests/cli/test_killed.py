@@ -217,6 +217,7 @@ def test_completed_jobs_of_a_stopped_comparison_are_kept_with_earlier_results(
     assert {path for path in folder.rglob("*") if path.is_file()} == set(before)
 
 
+@pytest.mark.slow
 def test_the_leaderboard_is_printed_and_kept_if_the_model_cannot_be_saved(
     mtlrun, grades, tmp_path
 ):

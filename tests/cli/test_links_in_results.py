@@ -40,6 +40,7 @@ def refused(result, link, outside):
     assert (outside / "precious.json").read_text() == "mine"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("is_repeated", [False, True])
 def test_reproduce_writes_through_no_link(
@@ -96,6 +97,7 @@ def test_train_writes_through_no_link(mtlrun, tmp_path, outside, name):
     refused(mtlrun("train", "small.yaml"), link, outside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["", "grades", "grades/cells", "grades/model", "grades/data"]
 )

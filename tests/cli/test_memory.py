@@ -123,6 +123,7 @@ def test_if_nothing_fits_the_message_names_sizes_and_a_remedy(
     assert "Traceback" not in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", ["free_bytes", "to_pandas"])
 def test_a_parquet_file_that_does_not_fit_may_be_read_in_chunks(
     mtlrun, tmp_path, monkeypatch, reason
@@ -151,6 +152,7 @@ def test_a_parquet_file_that_does_not_fit_may_be_read_in_chunks(
     assert mtlrun("compare", "rows", *options).exit_code == 0
 
 
+@pytest.mark.slow
 def test_new_rows_that_do_not_fit_are_no_damage_of_the_model(
     mtlrun, tmp_path, monkeypatch
 ):

@@ -119,6 +119,7 @@ def test_a_baseline_is_compared_unless_the_table_lacks_what_it_needs(scenario, r
         assert caught.value.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_baseline_in_python_predicts_as_in_a_comparison(scenario):
     dataset = dataset_of(scenario)

@@ -90,7 +90,7 @@ def command(request, workspace, monkeypatch, tmp_path):
     return write
 
 
-@pytest.mark.every(8)
+@pytest.mark.slow
 def test_a_symlink_is_kept_and_its_target_is_written(command, tmp_path):
     target, link = (
         tmp_path / f"target.{command.ending}",
@@ -342,6 +342,7 @@ def test_library_functions_write_through_links(tmp_path):
         write_output(tmp_path / "model.json", "{}")
 
 
+@pytest.mark.slow
 def test_the_next_command_removes_leftovers_of_killed_commands(
     workspace, monkeypatch, tmp_path
 ):

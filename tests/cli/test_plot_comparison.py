@@ -26,6 +26,7 @@ def comparison(tmp_path_factory):
     return str(root / "results/runs/compare/grades")
 
 
+@pytest.mark.slow
 def test_figures_are_drawn_from_the_folder_of_a_comparison(
     mtlrun, comparison, tmp_path
 ):
@@ -63,6 +64,7 @@ def test_the_verdict_is_the_default_figure(mtlrun, comparison):
         assert "<svg" in file.read()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["predictions", "tasks", "heatmap", "shrinkage"])
 @pytest.mark.parametrize(
     "words",

@@ -59,6 +59,7 @@ def printed(mtlrun, line):
     return mtlrun(*words[1:])
 
 
+@pytest.mark.slow
 def test_report_and_plot_need_no_data(mtlrun, own_experiment, tmp_path):
     assert (
         mtlrun("reproduce", "mine.yaml", "--data-dir", str(own_experiment)).exit_code
@@ -109,6 +110,7 @@ def test_the_printed_commands_to_rerun_work(mtlrun, own_experiment):
         assert re.search(r"all (1 cell|\d+ cells) up to date", result.output)
 
 
+@pytest.mark.slow
 def test_the_next_step_printed_by_init_works(mtlrun, own_experiment):
     init = mtlrun(
         "init",

@@ -106,6 +106,7 @@ def test_only_filters_accumulate_and_may_contain_commas():
     assert matching(rows, ["method=C=1, D=2"]) == [False, False, True]
 
 
+@pytest.mark.slow
 def test_every_column_can_be_named_on_the_command_line(mtlrun, tmp_path):
     """Column names with commas, colons, equals signs or quotes work everywhere."""
     rng = np.random.default_rng(0)
@@ -129,6 +130,7 @@ def test_every_column_can_be_named_on_the_command_line(mtlrun, tmp_path):
         assert {f"{name}:lower", f"{name}:upper"} <= set(columns)
 
 
+@pytest.mark.slow
 def test_predict_reports_missing_values_of_new_rows(mtlrun, tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.normal(size=40), "t": ["a", "b"] * 20})

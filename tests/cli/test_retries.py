@@ -9,6 +9,7 @@ import pytest
 ONE = "split: {kind: random, train: 0.5, trials: 1}"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method_lines", [[], ["--fail-fast"]])
 @pytest.mark.parametrize(
     ("retries", "status", "fits"),
@@ -26,6 +27,7 @@ def test_a_failed_job_is_retried(
     assert {job["method"]: job["state"] for job in states["cells"]}["Flaky"] == status
 
 
+@pytest.mark.slow
 def test_compare_retries_failed_jobs_too(mtlrun, write_experiment, tmp_path):
     write_experiment()
     rng = np.random.default_rng(0)

@@ -211,6 +211,8 @@ def test_compare_fits_such_a_class_to_each_task_separately(
         "2",
         "--repeats",
         "1",
+        "--folds",
+        "2",
         "-o",
         "out",
     )

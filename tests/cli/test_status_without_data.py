@@ -12,6 +12,7 @@ from mtlrun.errors import DataError
 RESULTS = Path(__file__).parents[2] / "results"
 
 
+@pytest.mark.slow
 def test_stored_runs_are_done_without_files_of_data(mtlrun, tmp_path, monkeypatch):
     monkeypatch.setenv("MTLRUN_DATA", str(tmp_path))
     words = ("status", "table2", "--profile", "real", "--output", str(RESULTS))

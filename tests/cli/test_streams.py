@@ -15,6 +15,7 @@ def run(command):
     )
 
 
+@pytest.mark.slow
 def test_a_closed_stdout_or_stderr_is_silent():
     closed = run(f"{MTLRUN} list methods >&-")
     assert closed.returncode == 0

@@ -141,6 +141,7 @@ def test_errors_exit_with_2_and_a_remedy(mtlrun, small):
     assert not list(Path("results").rglob("model*"))
 
 
+@pytest.mark.slow
 def test_a_changed_configuration_needs_force(mtlrun, small):
     assert mtlrun("train", "small.yaml").exit_code == 0
     assert mtlrun("train", "small.yaml").exit_code == 0
@@ -236,7 +237,7 @@ def test_every_shipped_file_is_tested():
     assert SHIPPED == sorted(STAND_INS) == sorted(SHORT) == sorted(CLEARED)
 
 
-@pytest.mark.every(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_shipped_files_run_on_small_replacements(mtlrun, tmp_path, name):

@@ -133,6 +133,7 @@ def table_of_groups():
     )
 
 
+@pytest.mark.slow
 def test_the_curve_uses_the_sizes_of_its_training_parts(monkeypatch):
     rng = np.random.default_rng(1)
     frame = pd.DataFrame({"x": rng.normal(size=240), "task": list("abcdef") * 40})

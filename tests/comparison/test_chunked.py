@@ -279,6 +279,7 @@ def test_on_a_folder_the_first_method_within_one_standard_error_is_selected(tmp_
     assert selected == {"TraceNormMTL": 4, "GraphMTL": 1}
 
 
+@pytest.mark.slow
 def test_compare_accepts_a_folder(tmp_path):
     folder = write(tmp_path / "shops", frame())
     heard = []
@@ -472,6 +473,7 @@ def test_decimals_and_booleans_in_parquet_are_numbers(tmp_path):
         same(actual, wanted)
 
 
+@pytest.mark.slow
 def test_too_many_tasks_and_features_are_rejected_before_sums_are_computed(
     tmp_path, free_memory
 ):

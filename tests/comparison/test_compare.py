@@ -189,6 +189,7 @@ def test_the_result_has_tables_verdict_model_and_files(tmp_path):
     assert names[0] == board.set_index("method")["gain"].idxmax()
 
 
+@pytest.mark.slow
 def test_a_table_in_the_output_folder_is_kept(tmp_path):
     path = tmp_path / "out" / "data" / "own-rows" / "rows.csv"
     path.parent.mkdir(parents=True)
@@ -428,6 +429,7 @@ def test_additional_repeats_compute_only_themselves(tmp_path):
         np.testing.assert_array_equal(old.losses[1], new.losses[1])
 
 
+@pytest.mark.slow
 def test_a_frame_is_compared_like_its_file(tmp_path):
     rng = np.random.default_rng(0)
     frame = schools(3, 20).assign(

@@ -41,7 +41,7 @@ def table(name, folder):
         return small / "slump.arff.gz", {"targets_last": 3}
     if name == "flags":
         return (small / "flags.arff.gz", small / "flags.xml"), {}
-    tasks, rows, labels = (12, 40, False) if name == "tasks" else (8, 45, True)
+    tasks, rows, labels = (5, 40, False) if name == "tasks" else (4, 45, True)
     rng = np.random.default_rng(tasks)
     X, ids = rng.normal(size=(tasks * rows, 5)), np.repeat(np.arange(tasks), rows)
     W = rng.normal(size=5) + 0.6 * rng.normal(size=(tasks, 5))

@@ -31,6 +31,7 @@ def result():
     )
 
 
+@pytest.mark.slow
 def test_figures_and_files_can_contain_hostile_names(result, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter(
@@ -52,6 +53,7 @@ def test_figures_and_files_can_contain_hostile_names(result, tmp_path):
     assert "\\x1b[2J" in labels
 
 
+@pytest.mark.slow
 def test_names_are_the_same_in_all_files(result, tmp_path):
     result.save(tmp_path)
     files = ["tasks.csv", "coefficients.csv"]

@@ -81,6 +81,7 @@ class Visible(HTMLParser):
             self.headings.append(data)
 
 
+@pytest.mark.slow
 def test_verdict_leaderboard_tasks_and_predictions_are_visible_and_the_rest_is_folded(
     table,
 ):

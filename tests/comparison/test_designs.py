@@ -218,6 +218,7 @@ def test_a_repeat_that_cannot_differ_is_not_made(roles, n_units):
     assert (fewer.n_repeats, fewer.n_splits) == (3, 3 * (n_units - 1))
 
 
+@pytest.mark.slow
 def test_leave_one_task_out_has_the_same_result_with_any_number_of_repeats():
     results = []
     for repeats in (1, 2):

@@ -641,6 +641,7 @@ def test_damaged_figure_files_are_rejected(labels, tmp_path, file, content):
         read_pictures(folder)
 
 
+@pytest.mark.slow
 def test_predictions_of_other_tasks_are_rejected(labels, tmp_path):
     folder = labels.save(tmp_path / "out")
     other = replace(labels.held_out, tasks=labels.held_out.tasks + 1)

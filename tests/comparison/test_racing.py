@@ -194,6 +194,7 @@ def test_packed_records_find_the_keys_of_the_first_folds(on):
     assert fold_keys(inputs, {}) == keys
 
 
+@pytest.mark.slow
 def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
     frame = unrelated_tasks()
     full = mtlrun.compare(frame, racing=False, **QUICK)

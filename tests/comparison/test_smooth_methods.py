@@ -195,6 +195,7 @@ def test_coefficients_are_those_of_the_best_linear_method(curved):
     assert list(curved.coefficients.columns) == ["intercept", "x"]
 
 
+@pytest.mark.slow
 def test_the_saved_smooth_model_has_standard_deviations(curved, tmp_path):
     model = load_model(curved.save(tmp_path))
     frame = curves(True)

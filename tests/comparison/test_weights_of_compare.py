@@ -156,6 +156,7 @@ LABELS = [
 ]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("label", LABELS)
 def test_no_method_depends_on_a_common_factor_of_the_weights(label):
     predictions = []

@@ -168,79 +168,48 @@ def test_missing_values_are_read_as_nan(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "words"),
     [
-        ("", "t.arff: there is no @data line"),
-        ("@relation r\n@attribute a numeric\n", "t.arff: there is no @data line"),
-        ("@relation r\n@data\n1", "t.arff:2:1: @data comes before any @attribute"),
-        (
-            "hello\n",
-            "t.arff:1:1: expected @relation, @attribute or @data, found 'hello'",
-        ),
+        ("", ["t.arff: ", "@data"]),
+        ("@relation r\n@attribute a numeric\n", ["t.arff: ", "@data"]),
+        ("@relation r\n@data\n1", ["t.arff:2:1: ", "@attribute"]),
+        ("hello\n", ["t.arff:1:1: ", "@relation", "'hello'"]),
         (
             "@relation r\n@attribute a relational\n@data\n",
-            "t.arff:2:14: attribute 'a' is of type 'relational'; wanted numeric, "
-            "{nominal}, string or date",
+            ["t.arff:2:14: ", "'a'", "'relational'", "numeric", "{nominal}", "date"],
         ),
-        (
-            "@relation r\n@attribute\n@data\n",
-            "t.arff:2:1: cannot read the attribute '@attribute'",
-        ),
-        (
-            "@relation r\n@attribute 'a numeric\n@data\n",
-            't.arff:2:1: cannot read the attribute "@attribute \'a numeric"',
-        ),
-        (
-            "@relation r\n@attribute a {0,,1}\n@data\n",
-            "t.arff:2:17: cannot read a value at ',1'",
-        ),
-        (HEAD + "1,0,2\n\n1,0\n", "t.arff:8:1: the row has 2 values, expected 3"),
-        (HEAD + "1,0,2,3\n", "t.arff:6:1: the row has 4 values, expected 3"),
-        (
-            HEAD + "1,0,x\n",
-            "t.arff:6:5: the value of 'c' must be a finite number, not 'x'",
-        ),
-        (
-            HEAD + "none,0,1\n",
-            "t.arff:6:1: the value of 'a' must be a finite number, not 'none'",
-        ),
-        (
-            HEAD + "1,0,1e999\n",
-            "t.arff:6:5: the value of 'c' must be a finite number, not '1e999'",
-        ),
-        (HEAD + "1,2,3\n", "t.arff:6:3: '2' is not a value of 'b' (0, 1)"),
-        (HEAD + "1,,3\n", "t.arff:6:3: cannot read a value at ',3'"),
-        (HEAD + "1,0,\n", "t.arff:6:5: cannot read a value at ''"),
-        (HEAD + "{0 1,3 1}\n", "t.arff:6:6: column 3: there are 3 columns"),
-        (HEAD + "{0 1,0 2}\n", "t.arff:6:6: column 0: it is given twice"),
-        (HEAD + "{0 1,1 3}\n", "t.arff:6:8: '3' is not a value of 'b' (0, 1)"),
-        (HEAD + "{0 1,2}\n", "t.arff:6:6: expected 'column value', found '2'"),
-        (
-            HEAD + "{0 9 10,2}\n",
-            "t.arff:6:6: expected 'column value', found '10,2'",
-        ),
-        (
-            HEAD + "{0 -,2 1}\n",
-            "t.arff:6:4: the value of 'a' must be a finite number, not '-'",
-        ),
-        (
-            HEAD + "{0 1}\n{0 1",
-            "t.arff:7:4: the row does not end with '}' (truncated, or an instance "
-            "weight)",
-        ),
-        (HEAD + "{0 1}, {5}", None),
+        ("@relation r\n@attribute\n@data\n", ["t.arff:2:1: ", "'@attribute'"]),
+        ("@relation r\n@attribute 'a numeric\n@data\n", ["t.arff:2:1: ", "'a numeric"]),
+        ("@relation r\n@attribute a {0,,1}\n@data\n", ["t.arff:2:17: ", "',1'"]),
+        (HEAD + "1,0,2\n\n1,0\n", ["t.arff:8:1: ", "2 values", "3"]),
+        (HEAD + "1,0,2,3\n", ["t.arff:6:1: ", "4 values", "3"]),
+        (HEAD + "1,0,x\n", ["t.arff:6:5: ", "'c'", "finite number", "'x'"]),
+        (HEAD + "none,0,1\n", ["t.arff:6:1: ", "'a'", "finite number", "'none'"]),
+        (HEAD + "1,0,1e999\n", ["t.arff:6:5: ", "'c'", "finite number", "'1e999'"]),
+        (HEAD + "1,2,3\n", ["t.arff:6:3: ", "'2'", "'b' (0, 1)"]),
+        (HEAD + "1,,3\n", ["t.arff:6:3: ", "',3'"]),
+        (HEAD + "1,0,\n", ["t.arff:6:5: ", "''"]),
+        (HEAD + "{0 1,3 1}\n", ["t.arff:6:6: ", "column 3", "3 columns"]),
+        (HEAD + "{0 1,0 2}\n", ["t.arff:6:6: ", "column 0", "twice"]),
+        (HEAD + "{0 1,1 3}\n", ["t.arff:6:8: ", "'3'", "'b' (0, 1)"]),
+        (HEAD + "{0 1,2}\n", ["t.arff:6:6: ", "'column value'", "'2'"]),
+        (HEAD + "{0 9 10,2}\n", ["t.arff:6:6: ", "'column value'", "'10,2'"]),
+        (HEAD + "{0 -,2 1}\n", ["t.arff:6:4: ", "'a'", "finite number", "'-'"]),
+        (HEAD + "{0 1}\n{0 1", ["t.arff:7:4: ", "'}'"]),
+        (HEAD + "{0 1}, {5}", ["t.arff:6:"]),
         (
             HEAD.replace("{0,1}", "{1,0}") + "{0 1}\n",
-            "t.arff:3:1: rows are sparse, so an omitted 'b' would mean '1', not zero",
+            ["t.arff:3:1: ", "sparse", "'b'", "'1'"],
         ),
-        (HEAD.encode() + b"1,0,\xff\n", "t.arff:6:5: byte 0xff is not UTF-8 text"),
+        (HEAD.encode() + b"1,0,\xff\n", ["t.arff:6:5: ", "0xff", "UTF-8"]),
     ],
 )
 def test_errors_are_located(
-    tmp_path: Path, text: str | bytes, message: str | None
+    tmp_path: Path, lacking: Any, text: str | bytes, words: list[str]
 ) -> None:
-    actual = complaint(tmp_path, text)
-    assert actual == message if message else actual.startswith("t.arff:6:")
+    message = complaint(tmp_path, text)
+    assert message.startswith(words[0])
+    assert not lacking(message, *words)
 
 
 def test_unsorted_sparse_rows_are_sorted(tmp_path: Path) -> None:

@@ -176,6 +176,7 @@ def small_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sizes, "EXPANDED_BYTES", 1 << 20)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("kind", ["gz", "bz2", "xz", "zip", "tar.gz", "nested"])
 def test_files_that_expand_out_of_proportion_are_rejected(

@@ -5,7 +5,6 @@ order, or are rejected.
 from __future__ import annotations
 
 import gzip
-import re
 from pathlib import Path
 from typing import Any
 
@@ -80,25 +79,11 @@ def test_missing_labels_are_masked(own_set: Any) -> None:
     assert load().statistics()["missing"] == 1
 
 
-NO_LABELS = (
-    "t.arff: no list of labels: neither an XML file nor '-C n' in the relation for "
-    "some of its columns\nName the XML file."
-)
-
-
 @pytest.mark.parametrize(
-    ("files", "options", "message"),
+    ("files", "options", "words"),
     [
-        (
-            {"t.xml": XML.replace(b'"L1"', b'"L9"')},
-            {},
-            "t.arff: no columns are named 'L9', expected one",
-        ),
-        (
-            {"t.arff": ARFF.replace(b"w1", b"L1")},
-            {},
-            "t.arff: 2 columns are named 'L1', expected one",
-        ),
+        ({"t.xml": XML.replace(b'"L1"', b'"L9"')}, {}, ["t.arff: ", "'L9'"]),
+        ({"t.arff": ARFF.replace(b"w1", b"L1")}, {}, ["t.arff: ", "2 columns", "'L1'"]),
         (
             {
                 "t.arff": ARFF.replace(b"L1 {0,1}", b"L1 {0,2}").replace(
@@ -106,29 +91,37 @@ NO_LABELS = (
                 )
             },
             {},
-            "t.arff:2: the label 'L1' has values other than 0 and 1",
+            ["t.arff:2: ", "'L1'", "0 and 1"],
         ),
-        ({"t.arff": ARFF.replace(b"-C 2", b"")}, {"xml": None}, NO_LABELS),
-        ({"t.arff": ARFF.replace(b"-C 2", b"-C 4")}, {"xml": None}, NO_LABELS),
+        (
+            {"t.arff": ARFF.replace(b"-C 2", b"")},
+            {"xml": None},
+            ["t.arff: ", "-C n", "XML file"],
+        ),
+        (
+            {"t.arff": ARFF.replace(b"-C 2", b"-C 4")},
+            {"xml": None},
+            ["t.arff: ", "-C n", "XML file"],
+        ),
         (
             {"b.arff": ARFF.replace(b"w2", b"w3")},
             {"arff": ["t.arff", "b.arff"]},
-            "b.arff: its columns differ from those of t.arff\n"
-            "Both need the same attributes, with the same values in one order.",
+            ["b.arff: ", "t.arff", "attributes"],
         ),
-        ({"t.arff": ARFF.replace(b"{}", b"{0 1")}, {}, None),
+        ({"t.arff": ARFF.replace(b"{}", b"{0 1")}, {}, ["t.arff:9:4: "]),
     ],
 )
 def test_invalid_sets_are_rejected(
-    own_set: Any, files: dict[str, bytes], options: dict[str, Any], message: str | None
+    own_set: Any,
+    lacking: Any,
+    files: dict[str, bytes],
+    options: dict[str, Any],
+    words: list[str],
 ) -> None:
     all_files = {"t.arff": ARFF, "t.xml": XML, **files}
     text = own_set.error("mulan", all_files, {**OPTIONS, **options}, task_type="binary")
-    assert (
-        text == message
-        if message
-        else text.startswith("t.arff:9:4: the row does not end")
-    )
+    assert text.startswith(words[0])
+    assert not lacking(text, *words)
 
 
 def labels_of(folder: Path, text: bytes) -> list[str]:
@@ -151,47 +144,35 @@ BOMB = (
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "words"),
     [
-        (b"", "t.xml:1:1: not well-formed XML: no element found"),
-        (
-            b"<labels>\n<label name='a'>\n</labels>",
-            "t.xml:3:3: not well-formed XML: mismatched tag",
-        ),
-        (b"<labels></labels>", "t.xml: the list of labels is empty"),
-        (
-            b"<other/>",
-            "t.xml:1:1: expected <labels> with <label name=...> in it, found <other>",
-        ),
-        (
-            b"<labels>\n <label/></labels>",
-            "t.xml:2:2: expected <labels> with <label name=...> in it, found <label>",
-        ),
+        (b"", ["t.xml:1:1: ", "XML"]),
+        (b"<labels>\n<label name='a'>\n</labels>", ["t.xml:3:3: ", "mismatched tag"]),
+        (b"<labels></labels>", ["t.xml: ", "empty"]),
+        (b"<other/>", ["t.xml:1:1: ", "<labels>", "<label name=...>", "<other>"]),
+        (b"<labels>\n <label/></labels>", ["t.xml:2:2: ", "<label name=...>"]),
         (
             b"<labels>\n<label name='a'/><label name='a'/></labels>",
-            "t.xml:2:18: the label 'a' is listed twice",
+            ["t.xml:2:18: ", "'a'", "twice"],
         ),
-        (BOMB, "t.xml:1:N: a DOCTYPE is refused (it could define entities)"),
+        # Where expat stops in the document type depends on its version.
+        (BOMB, ["t.xml:1:", "DOCTYPE", "entities"]),
         (
             b'<!DOCTYPE x SYSTEM "file:///etc/hostname"><labels/>',
-            "t.xml:1:N: a DOCTYPE is refused (it could define entities)",
+            ["t.xml:1:", "DOCTYPE", "entities"],
         ),
-        (
-            b"<labels><label name='caf\xe9'/></labels>",
-            "t.xml:1:25: not well-formed XML: not well-formed (invalid token)",
-        ),
-        (b"plain text", "t.xml:1:1: not well-formed XML: syntax error"),
+        (b"<labels><label name='caf\xe9'/></labels>", ["t.xml:1:25: ", "XML"]),
+        (b"plain text", ["t.xml:1:1: ", "XML"]),
     ],
 )
-def test_invalid_xml_is_rejected(tmp_path: Path, text: bytes, message: str) -> None:
+def test_invalid_xml_is_rejected(
+    tmp_path: Path, lacking: Any, text: bytes, words: list[str]
+) -> None:
     with pytest.raises(DataError) as caught:
         labels_of(tmp_path, text)
-    actual = str(caught.value).replace(f"{tmp_path}/", "")
-    if (
-        "DOCTYPE" in message
-    ):  # Where expat stops in the document type depends on its version.
-        actual = re.sub(r"^t.xml:1:\d+:", "t.xml:1:N:", actual)
-    assert actual == message
+    message = str(caught.value).replace(f"{tmp_path}/", "")
+    assert message.startswith(words[0])
+    assert not lacking(message, *words)
 
 
 WORDS = (

@@ -444,6 +444,7 @@ def test_ids_of_another_type_are_rejected(fitted, new_ids):
         model.predict(X[:3], task_id=new_ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chain", [TemporalGroupLasso, FusedMTL])
 def test_a_chain_of_texts_that_contain_numbers_causes_a_warning(chain):
     """Texts are ordered alphabetically, so w10 precedes w2; with leading zeros the

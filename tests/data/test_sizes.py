@@ -238,6 +238,7 @@ methods:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize(
     ("trials", "folds", "values"),
@@ -259,6 +260,7 @@ def test_experiments_with_too_many_jobs_are_rejected(tmp_path, trials, folds, va
         plan(load_experiment(tmp_path / "tiny.yaml"), output=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("folds", [5, 2_000_000_000])
 def test_grids_named_elsewhere_in_a_file_are_counted(tmp_path, folds):

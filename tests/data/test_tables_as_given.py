@@ -258,6 +258,7 @@ def test_dates_and_versions_are_not_numbers_written_as_text():
     assert {"day", "part", "level"} == set(data.categories)
 
 
+@pytest.mark.slow
 def test_messages_list_only_a_few_of_very_many_columns():
     names = [f"gene {k}" for k in range(1185)]
     wide = pd.DataFrame(RNG.normal(size=(8, 1185)), columns=names)

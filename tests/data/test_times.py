@@ -86,6 +86,7 @@ def reads(dataset, cell):
     return float(read_back(dataset, new)[0, -1])
 
 
+@pytest.mark.slow
 @given(st.sampled_from(FORMATS), st.permutations(range(36)), st.integers(1, 36))
 def test_rows_have_the_same_times_alone_in_files_in_frames_and_as_json(
     tmp_path_factory, form, order, n_rows
@@ -108,6 +109,7 @@ def test_rows_have_the_same_times_alone_in_files_in_frames_and_as_json(
         np.testing.assert_allclose(alone[0], expected[row], atol=1e-8)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
 @pytest.mark.parametrize("form", FORMATS)
 def test_training_rows_have_the_same_times_in_files_and_frames(tmp_path, form, suffix):
@@ -200,6 +202,7 @@ def test_cells_unlike_the_training_rows_are_refused_by_column_and_row(case):
         reads(dataset, cell)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("form", [f for f in FORMATS if f not in ("%Y", FORMATS[3])])
 def test_dates_with_the_year_in_front_and_typed_dates_fit_all_dates(form):
     dataset = trained_on(days().strftime(form))
@@ -477,6 +480,7 @@ def test_a_model_of_an_earlier_version_says_how_it_reads_dates(saved, tmp_path):
             model.predict(new.assign(visit=cells))
 
 
+@pytest.mark.slow
 def test_a_model_of_an_earlier_version_reads_numbers_that_are_features(tmp_path):
     frame = visits(np.tile(np.arange(9), 4))
     result = mtlrun.compare(frame, **ROLES, since_first="visit", **FAST)

@@ -45,21 +45,20 @@ def walks(tmp_path, monkeypatch):
     sys.modules.pop("walks_of_mine", None)
 
 
-@pytest.mark.parametrize("name", ANALYSES)
-def test_short_names_belong_to_analyses_whose_declarations_match_the_code(name):
-    module, _, function = ANALYSES[name].partition(":")
-    values = getattr(import_module(module), function)
-    summary, declaration = declared(ANALYSES[name])
-    assert declaration.plain() == values.declaration.plain()
-    assert summary
-    assert values.__doc__.replace("`", "").startswith(summary)
-    assert analysis_path(name) == ANALYSES[name]
-    assert analysis_parameters(name) is not None
-    assert (
-        quantities_of([name]) == quantities_of([ANALYSES[name]]) == declaration.facts()
-    )
-    assert declaration.quantities
+def test_short_names_belong_to_analyses_whose_declarations_match_the_code():
     assert list(ANALYSES) == sorted(ANALYSES)
+    for name, path in ANALYSES.items():
+        module, _, function = path.partition(":")
+        analysis = getattr(import_module(module), function)
+        summary, declaration = declared(path)
+        assert declaration.plain() == analysis.declaration.plain(), name
+        assert declaration.quantities, name
+        assert summary, name
+        assert analysis.__doc__.replace("`", "").startswith(summary), name
+        assert analysis_path(name) == path
+        assert analysis_parameters(name) is not None, name
+        assert quantities_of([name]) == quantities_of([path]), name
+        assert quantities_of([name]) == declaration.facts(), name
 
 
 def test_declarations_of_the_user_are_read_too(walks):

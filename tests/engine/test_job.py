@@ -1,5 +1,6 @@
 """Seeds and keys of jobs."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ def test_seeds_never_change():
     assert derive_seed(1, "enron", 0) == 4130836952
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**40), st.lists(st.text(max_size=6), max_size=3))
 def test_seeds_are_valid_for_numpy_and_scikit_learn(base, names):
     assert 0 <= derive_seed(base, *names) < 2**32

@@ -229,6 +229,7 @@ linux_only = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @linux_only
 def test_processes_are_forked_from_a_server_without_state_of_the_program(
     monkeypatch,

@@ -209,6 +209,7 @@ def test_a_compact_run_has_the_same_reports_and_is_up_to_date(lab):
     assert [state.name for state in job_states(lab.plan())] == ["done"] * len(plan.rows)
 
 
+@pytest.mark.slow
 def test_a_compact_run_without_its_records_is_rejected(lab):
     lab.run()
     plan = lab.plan()
@@ -221,6 +222,7 @@ def test_a_compact_run_without_its_records_is_rejected(lab):
     assert lab.run().unchanged
 
 
+@pytest.mark.slow
 def test_compacting_does_not_hide_an_altered_plan(lab):
     lab.run()
     plan = lab.plan()

@@ -153,6 +153,7 @@ def test_a_failure_is_retried_under_the_same_key(lab):
     )
 
 
+@pytest.mark.slow
 def test_item_2_a_finished_target_starts_no_solver(lab):
     lab.run()
     process = lab.python(AGAIN)
@@ -242,6 +243,7 @@ def test_item_3_after_a_kill_exactly_the_missing_jobs_are_computed(lab):
     assert not any(map(is_locked, cells_folder.glob("*.lock")))
 
 
+@pytest.mark.slow
 def test_item_4_two_processes_compute_no_job_twice(lab):
     journal = lab.root / "journal"
     text = lab.tiny.replace("trials: 2", "trials: 4").replace(

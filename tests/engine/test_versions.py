@@ -208,6 +208,7 @@ def test_installed_packages_are_not_followed(own_package):
     assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "folder",
     ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"],

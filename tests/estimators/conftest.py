@@ -28,37 +28,6 @@ SETTINGS = {
 }
 
 
-def pytest_generate_tests(metafunc):
-    """Combine methods with values: marker ``rotate(names, argument=values, each=n)``.
-
-    Each method (default: all) has its turn with n of the values, the next method with
-    the next n. A method that is new or has changed is combined with all values, and
-    with ``--all-pairs`` all methods are.
-    """
-    for marker in metafunc.definition.iter_markers("rotate"):
-        names = marker.args[0] if marker.args else METHODS
-        options = dict(marker.kwargs)
-        each = options.pop("each")
-        ((argument, values),) = options.items()
-        combinations = []
-        for position, name in enumerate(names):
-            chosen = list(values)
-            if can_sample(metafunc.config, name):
-                chosen = take_in_turn(chosen, each, position)
-            combinations += [(name, value) for value in chosen]
-        metafunc.parametrize(("name", argument), combinations)
-
-
-def can_sample(config, name):
-    """Return whether the tests may sample the combinations of a method."""
-    return name in config.settled_methods and not config.getoption("all_pairs")
-
-
-def take_in_turn(values, n, position):
-    """Return n of the values, starting after those of earlier positions."""
-    return [values[(n * position + k) % len(values)] for k in range(n)]
-
-
 def make(name):
     if METHODS[name].extra == "nn":
         pytest.importorskip("torch", reason="PyTorch is not installed (extra nn)")

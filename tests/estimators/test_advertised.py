@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("few_trees")
 
 WITH_EDGE = [name for name, info in METHODS.items() if info.zero_from]
 WITH_PATH = [name for name in METHODS if hasattr(load_class(name), "path")]
-every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])
+LAYOUTS = ["shared", "ragged"]
 
 
 def choices(info):
@@ -21,18 +21,6 @@ def choices(info):
         for kind, *values in description["rule"] or ():
             if kind == "choice":
                 yield from ((parameter, value) for value in values)
-
-
-CHOICES = [
-    (name, parameter, value)
-    for name, info in METHODS.items()
-    for parameter, value in choices(info)
-]
-GRIDS = [
-    (name, parameter, values)
-    for name, info in METHODS.items()
-    for parameter, values in info.default_grid.items()
-]
 
 
 #: Parameters that choices need according to their documentation, if the method has
@@ -70,8 +58,7 @@ def data_of(matrix, name, layout="shared"):
     return matrix.arrange(name, layout, *matrix.problem(40, 4, 3))
 
 
-@every_layout
-@pytest.mark.parametrize("name", WITH_EDGE)
+@pytest.mark.cover(name=WITH_EDGE, layout=LAYOUTS)
 def test_coefficients_are_zero_from_the_advertised_strength_on(matrix, name, layout):
     data = data_of(matrix, name, layout)
     model = matrix.make(name)
@@ -86,7 +73,7 @@ def test_coefficients_are_zero_from_the_advertised_strength_on(matrix, name, lay
     assert np.abs(fit_quietly(below, data).coef_).max() > 1e-6
 
 
-@pytest.mark.parametrize("name", WITH_EDGE)
+@pytest.mark.cover(name=WITH_EDGE)
 def test_the_advertised_strength_uses_the_weights(matrix, name):
     data = data_of(matrix, name)
     weights = np.random.default_rng(0).integers(1, 4, size=len(data["X"]))
@@ -96,19 +83,18 @@ def test_the_advertised_strength_uses_the_weights(matrix, name):
     assert weighted == pytest.approx(find_edge(**repeated), rel=1e-6)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_the_registry_names_the_method_of_the_class(name):
-    cls = load_class(name)
-    methods = [
-        attribute
-        for attribute in dir(cls)
-        if attribute.endswith("_max") and callable(getattr(cls, attribute))
-    ]
-    assert methods == ([METHODS[name].zero_from] if METHODS[name].zero_from else [])
+def test_the_registry_names_the_method_of_the_class():
+    for name, info in METHODS.items():
+        cls = load_class(name)
+        methods = [
+            attribute
+            for attribute in dir(cls)
+            if attribute.endswith("_max") and callable(getattr(cls, attribute))
+        ]
+        assert methods == ([info.zero_from] if info.zero_from else []), name
 
 
-@every_layout
-@pytest.mark.parametrize("name", WITH_PATH)
+@pytest.mark.cover(name=WITH_PATH, layout=LAYOUTS)
 def test_a_path_begins_at_zero_and_its_models_equal_single_fits(matrix, name, layout):
     data = data_of(matrix, name, layout)
     model = matrix.make(name).set_params(tol=1e-8, max_iter=20_000)
@@ -121,28 +107,32 @@ def test_a_path_begins_at_zero_and_its_models_equal_single_fits(matrix, name, la
     np.testing.assert_allclose(path.coef[2], fit_quietly(single, data).coef_, atol=1e-3)
 
 
-@pytest.mark.parametrize(("name", "parameter", "value"), CHOICES)
-def test_each_choice_of_a_parameter_can_be_fitted(matrix, name, parameter, value):
-    data = data_of(matrix, name)
-    model = with_choice(matrix.make(name), parameter, value)
+def scores_of_short_fit(matrix, model, data):
     if "max_iter" in model.get_params():
         model.set_params(max_iter=30)
-    fit_quietly(model, data)
-    assert np.isfinite(matrix.scores(model, data)).all()
+    return matrix.scores(fit_quietly(model, data), data)
 
 
-@pytest.mark.parametrize(("name", "parameter", "values"), GRIDS)
-def test_the_ends_of_the_default_grid_can_be_fitted(matrix, name, parameter, values):
+@pytest.mark.cover(name=METHODS)
+def test_each_choice_of_a_parameter_can_be_fitted(matrix, name):
     data = data_of(matrix, name)
-    for value in (values[0], values[-1]):
-        model = matrix.make(name).set_params(**{parameter: value})
-        if "max_iter" in model.get_params():
-            model.set_params(max_iter=30)
-        fit_quietly(model, data)
-        assert np.isfinite(matrix.scores(model, data)).all()
+    for parameter, value in choices(METHODS[name]):
+        model = with_choice(matrix.make(name), parameter, value)
+        scores = scores_of_short_fit(matrix, model, data)
+        assert np.isfinite(scores).all(), f"{parameter}={value}"
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.cover(name=METHODS)
+def test_the_ends_of_the_default_grid_can_be_fitted(matrix, name):
+    data = data_of(matrix, name)
+    for parameter, values in METHODS[name].default_grid.items():
+        for value in (values[0], values[-1]):
+            model = matrix.make(name).set_params(**{parameter: value})
+            scores = scores_of_short_fit(matrix, model, data)
+            assert np.isfinite(scores).all(), f"{parameter}={value}"
+
+
+@pytest.mark.cover(name=METHODS)
 def test_the_fast_parameters_solve_the_same_problem(matrix, name):
     data = data_of(matrix, name)
     precise = {}

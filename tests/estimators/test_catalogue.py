@@ -193,6 +193,7 @@ def test_alpha_max_is_the_smallest_strength_with_zero_coefficients(model):
 # ---------------------------------------------------------------- invariances
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_weights_are_repetitions_and_layouts_agree(model):
     X, Y = problem(labels="Classifier" in str(model))
@@ -233,6 +234,7 @@ def test_tasks_of_a_single_class_are_fitted(cls, loss):
 # ---------------------------------------------------------------- warm starts
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "model",
     [TraceNormMTL(), JointFeatureMTL(), TraceNormMTLClassifier(loss="squared_hinge")],

@@ -271,6 +271,7 @@ def test_alpha_max_is_the_smallest_strength_with_zero_coefficients(model):
     assert np.any(np.abs(precise.set_params(alpha=0.97 * edge).fit(X, Y).coef_) > 1e-6)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("model", [*REGRESSORS, *CLASSIFIERS[::3]], ids=str)
 def test_a_path_with_warm_starts_gives_the_same_models_in_fewer_iterations(model):
     X, Y = data_for(model, n=60, d=12)
@@ -305,6 +306,7 @@ def test_fitted_models_can_be_pickled():
 # ---------------------------------------------------------------- corners
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("rows", [1, 2])
 def test_very_few_rows_one_feature_and_a_constant_feature_are_fitted(model, rows):

@@ -40,8 +40,7 @@ def rows(offset, scale, seed=0):
     return scale * (Z + offset), target, np.repeat(np.arange(3), 20)
 
 
-@pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", CERTIFIED)
+@pytest.mark.cover(name=CERTIFIED, place=PLACES)
 def test_a_converged_fit_has_a_gap_within_its_tolerance(name, place):
     X, y, ids = rows(*PLACES[place])
     model = build(name).set_params(max_iter=300)
@@ -60,6 +59,7 @@ def test_a_converged_fit_has_a_gap_within_its_tolerance(name, place):
         assert any(issubclass(w.category, ConvergenceWarning) for w in caught)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e4, 1e6])
 @pytest.mark.parametrize("seed", [0, 1])

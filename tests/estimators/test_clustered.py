@@ -118,6 +118,7 @@ def test_tasks_that_share_a_subspace_are_grouped(loss):
     assert model.objective_[-1] < single.objective_[-1]
 
 
+@pytest.mark.slow
 def test_several_starts_give_the_best_partition():
     rng = np.random.default_rng(2)
     W, X = rng.normal(size=(6, 6)), rng.normal(size=(24, 6))
@@ -441,6 +442,7 @@ def test_coclus_with_a_ridge_is_ridge_regression_if_its_parts_are_free():
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("low_rank", [1.0, 10.0, 100.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_converged_coclus_has_little_left_to_gain(seed, low_rank):

@@ -69,22 +69,20 @@ def test_all_methods_are_on_the_page_with_their_references(files, registry_scrip
         assert re.search(rf"^## {link}$", page, flags=re.MULTILINE | re.IGNORECASE)
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_all_parameters_are_documented_once_with_their_default(name):
-    cls = load_class(name)
-    parts = sections(cls.__doc__)
-    documented = [key for names in entries(parts["Parameters"]) for key in names]
-    parameters = inspect.signature(cls).parameters
-    assert sorted(documented) == sorted(parameters)
-    for (key, *_), text in entries(parts["Parameters"]).items():
-        head, _, body = text.partition("\n")
-        assert body.strip(), key
-        assert (
-            ast.literal_eval(head.rpartition(", default ")[2])
-            == parameters[key].default
-        ), head
-    assert parts["Attributes"]
-    assert parts["References"]
+def test_all_parameters_are_documented_once_with_their_default():
+    for name in METHODS:
+        cls = load_class(name)
+        parts = sections(cls.__doc__)
+        documented = [key for names in entries(parts["Parameters"]) for key in names]
+        parameters = inspect.signature(cls).parameters
+        assert sorted(documented) == sorted(parameters), name
+        for (key, *_), text in entries(parts["Parameters"]).items():
+            head, _, body = text.partition("\n")
+            assert body.strip(), f"{name}: {key}"
+            default = ast.literal_eval(head.rpartition(", default ")[2])
+            assert default == parameters[key].default, f"{name}: {key}"
+        assert parts["Attributes"], name
+        assert parts["References"], name
 
 
 @pytest.mark.parametrize("there", ["MultiTaskLasso", "Lasso", "Ridge"])

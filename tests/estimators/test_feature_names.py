@@ -59,7 +59,7 @@ def test_a_tuned_model_does_not_match_columns_by_position(name):
 
 
 @pytest.mark.filterwarnings("ignore::mtlrun.estimators.base.DegenerateModelWarning")
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "MTNetwork"])
+@pytest.mark.cover(name=[name for name in METHODS if name != "MTNetwork"])
 def test_a_method_does_not_match_columns_by_position(name):
     X, y = table()
     params = {"n_blocks": 2} if "n_blocks" in METHODS[name].parameters else {}

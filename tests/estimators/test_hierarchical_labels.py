@@ -432,6 +432,7 @@ def test_large_weights_converge_quickly_to_the_same_optimum():
     assert_allclose(models[0].coef_, models[1].coef_, atol=5e-3)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("covariance", ["auto", "diagonal"])
 @pytest.mark.parametrize(("T", "n"), [(12, 8), (30, 20)])
 @pytest.mark.parametrize("weight", [1e-4, 1e4, 1e6])

@@ -29,8 +29,7 @@ from mtlrun.estimators.registry import METHODS
 pytestmark = pytest.mark.usefixtures("few_trees")
 
 LAYOUTS = ["shared", "ragged"]
-every_method = pytest.mark.parametrize("name", METHODS)
-every_layout = pytest.mark.parametrize("layout", LAYOUTS)
+every_method = pytest.mark.cover(name=METHODS)
 
 
 def read_only(array):
@@ -112,9 +111,7 @@ DENSE = {
 }
 
 
-@pytest.mark.every(3)
-@every_layout
-@pytest.mark.rotate(form=DENSE, each=3)
+@pytest.mark.cover(name=METHODS, layout=LAYOUTS, form=DENSE)
 def test_dense_forms_of_the_same_numbers_give_the_same_model(
     matrix, name, layout, form
 ):
@@ -190,9 +187,7 @@ SPARSE = {
 }
 
 
-@pytest.mark.every(3)
-@every_layout
-@pytest.mark.rotate(form=SPARSE, each=3)
+@pytest.mark.cover(name=METHODS, layout=LAYOUTS, form=SPARSE)
 def test_sparse_forms_of_the_same_numbers_give_the_same_model(
     matrix, name, layout, form
 ):
@@ -209,8 +204,7 @@ def test_sparse_forms_of_the_same_numbers_give_the_same_model(
     assert matrix.digest(*data.values()) == before
 
 
-@every_layout
-@every_method
+@pytest.mark.cover(name=METHODS, layout=LAYOUTS)
 def test_sparse_and_dense_designs_give_the_same_model(matrix, name, layout):
     # Another arithmetic on the way to the same optimum: equal up to the default
     # tolerance.
@@ -235,7 +229,7 @@ IDS = {
 }
 
 
-@pytest.mark.rotate(kind=IDS, each=2)
+@pytest.mark.cover(name=METHODS, kind=IDS)
 def test_task_ids_may_have_any_sortable_type(matrix, name, kind):
     data = matrix.arrange(name, "ragged", *matrix.problem())
     data["task_id"] = IDS[kind][data["task_id"]]
@@ -263,8 +257,7 @@ def test_a_category_and_a_frame_column_may_be_ids(matrix, name):
     )
 
 
-@every_layout
-@every_method
+@pytest.mark.cover(name=METHODS, layout=LAYOUTS)
 def test_names_pickles_clones_and_refits_are_consistent(matrix, name, layout):
     data = in_frames(**matrix.arrange(name, layout, *matrix.problem()))
     model = matrix.fit(matrix.make(name), data)

@@ -109,6 +109,7 @@ def test_svms_of_equally_similar_tasks_match_their_matrix(graph, loss):
     assert_same_certificate(model, GraphSVC(graph=A, **options).fit(X, y, task_id=ids))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", ["mean", "chain", "sparse"])
 def test_eight_thousand_tasks_with_five_rows_are_fitted(graph):
     n_tasks = 8_000

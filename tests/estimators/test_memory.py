@@ -110,10 +110,9 @@ def data_of(X, y, ids):
     )
 
 
-@pytest.mark.every(3)
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("shape", ["tall", "wide", "labels", "ragged", "sparse"])
-@pytest.mark.parametrize("model", MODELS, ids=str)
+@pytest.mark.cover(model=MODELS, shape=["tall", "wide", "labels", "ragged", "sparse"])
 def test_the_estimate_bounds_the_memory_of_a_fit(model, shape):
     check_bounds(clone(model), *make(shape))
 
@@ -129,6 +128,7 @@ def test_the_estimate_bounds_a_fit_of_many_rows_of_many_tasks(model):
     check_bounds(clone(model), *make("many rows"))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("shape", ["many tasks", "many features"])
 @pytest.mark.parametrize("model", PAIRED, ids=str)
@@ -184,6 +184,7 @@ def wide_sparse(n=100_000):
     ), rng.normal(size=(n, 2))
 
 
+@pytest.mark.slow
 def test_feature_covariances_are_computed_only_on_demand(free_memory):
     """With 1e5 features the covariance needs 80 GB; coefficients do without it."""
     free_memory(16e9)

@@ -170,6 +170,7 @@ def test_tuned_ridge_is_ridge_cv_of_scikit_learn(weights):
     )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_tuned_ridge_accounts_for_the_intercept_of_each_left_out_row(seed, is_weighted):

@@ -52,6 +52,7 @@ def test_mtfl_is_mtrl_without_ridge(layout):
     assert features.objective_[-1] == pytest.approx(tasks.objective_[-1], rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "layout"),
     [(MTFL(0.5), "shared"), (MTFL(0.5), "ragged"), (MTRL(0.5, 1.0), "masked")],
@@ -141,6 +142,7 @@ def test_invalid_parameters_are_reported(model, message):
         model.fit(X, Y)
 
 
+@pytest.mark.slow
 def test_a_slow_run_goes_on_until_little_is_left():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 8))

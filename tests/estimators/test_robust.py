@@ -51,6 +51,7 @@ MODELS = [RobustMTL(0.6, 0.3)] + [
 SOLVERS = ["admm", "fista", "apg"]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("intercept", [True, False])
@@ -200,6 +201,7 @@ def test_apg_as_printed_stops_by_its_own_rule():
     assert certified.fit(X, Y).gap_ <= 1e-4
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("shape", [(40, 8), (15, 30)])
 def test_ladm_corrected_solves_the_same_problem(model, shape):

@@ -10,9 +10,9 @@ from mtlrun.estimators.registry import METHODS
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
-every_method = pytest.mark.parametrize("name", METHODS)
+every_method = pytest.mark.cover(name=METHODS)
 REGRESSORS = [name for name, info in METHODS.items() if info.kind == "regressor"]
-every_layout = pytest.mark.parametrize("layout", ["shared", "ragged"])
+LAYOUTS = ["shared", "ragged"]
 
 # --------------------------------------------------- degenerate data and extreme scales
 
@@ -44,9 +44,7 @@ CORNERS = {
 }
 
 
-@pytest.mark.every(3)
-@every_layout
-@pytest.mark.rotate(corner=CORNERS, each=3)
+@pytest.mark.cover(name=METHODS, layout=LAYOUTS, corner=CORNERS)
 def test_degenerate_data_give_finite_models_and_valid_certificates(
     matrix, name, layout, corner
 ):
@@ -56,16 +54,14 @@ def test_degenerate_data_give_finite_models_and_valid_certificates(
     assert not defects(matrix, name, matrix.arrange(name, layout, X, Y))
 
 
-@every_layout
-@pytest.mark.rotate(factor=[1e8, 1e-8, 1e14, 1e-70], each=1)
+@pytest.mark.cover(name=METHODS, layout=LAYOUTS, factor=[1e8, 1e-8, 1e14, 1e-70])
 def test_features_may_have_any_scale(matrix, name, layout, factor):
     X, Y = matrix.problem(30, 4, 3)
     data = matrix.arrange(name, layout, X + 0.1 * np.arange(4), Y)
     assert not defects(matrix, name, data | {"X": factor * data["X"]})
 
 
-@every_layout
-@pytest.mark.rotate(REGRESSORS, factor=[1e8, 1e-8, 1e55, 1e-70], each=2)
+@pytest.mark.cover(name=REGRESSORS, layout=LAYOUTS, factor=[1e8, 1e-8, 1e55, 1e-70])
 def test_targets_may_have_any_scale(matrix, name, layout, factor):
     data = matrix.arrange(name, layout, *matrix.problem(30, 4, 3))
     assert not defects(matrix, name, data | {"y": factor * data["y"]})
@@ -108,10 +104,9 @@ def test_a_single_task_may_be_given_in_three_ways(matrix, name):
 
 
 # For networks only learning can be checked.
-@pytest.mark.parametrize(
-    "name", [name for name in REGRESSORS if METHODS[name].extra != "nn"]
+@pytest.mark.cover(
+    name=[name for name in REGRESSORS if METHODS[name].extra != "nn"], layout=LAYOUTS
 )
-@every_layout
 def test_a_constant_target_is_predicted(matrix, name, layout):
     X, Y = matrix.problem()
     data = matrix.arrange(name, layout, X, Y)
@@ -197,8 +192,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.every(3)
-@pytest.mark.rotate(case=REFUSED, each=5)
+@pytest.mark.cover(name=METHODS, case=REFUSED)
 def test_invalid_input_is_rejected_by_name(matrix, name, case):
     change, message = REFUSED[case]
     data = matrix.arrange(name, "ragged", *matrix.problem())

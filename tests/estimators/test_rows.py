@@ -60,10 +60,9 @@ def check(model, X, y, ids, weights):
             np.testing.assert_array_equal(getattr(fitted, name), getattr(plain, name))
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(
-    "name",
-    [name for name, info in METHODS.items() if not info.foreign and not info.extra],
+@pytest.mark.cover(
+    name=[name for name, info in METHODS.items() if not (info.foreign or info.extra)],
+    layout=LAYOUTS,
 )
 def test_every_method_reads_rows_as_its_fit_does(name, layout):
     model = build(name)

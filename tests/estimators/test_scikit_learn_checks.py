@@ -84,62 +84,38 @@ VARIANTS = [
 ]
 
 
-#: Checks that `make test` runs for each method: its interface as an estimator
-ESSENTIAL = {
-    "check_dict_unchanged",
-    "check_estimators_dtypes",
-    "check_estimators_nan_inf",
-    "check_estimators_overwrite_params",
-    "check_estimators_pickle",
-    "check_estimators_unfitted",
-    "check_fit_score_takes_y",
-    "check_get_params_invariance",
-    "check_methods_subset_invariance",
-    "check_parameters_default_constructible",
-    "check_readonly_memmap_input",
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_set_params",
-}
-#: `make test` runs one of every n other checks of a method.
-OTHER_CHECKS = 12
-#: `make test-slow` runs one of every n, the next ones for the next method; all with
-#: ``--all-pairs``.
-SLOW_CHECKS = 3
+#: A settled method runs one of every n checks, the next method the next ones: each
+#: check meets several methods. All checks with ``--all-pairs``.
+CHECKS_PER_RUN = 12
+#: `make test` runs one of every n of these.
+FAST_TURNS = 3
 
 
-def names_of_checks(estimator):
-    generator = estimator_checks_generator(estimator, mark=None)
-    return {check.func.__name__ for _, check in generator}
-
-
-def checks_of(estimator, position, always, has_all):
+def cases_of(estimator, position, has_all):
     """Yield the test cases of an estimator.
 
     Parameters
     ----------
     estimator : estimator
     position : int
-        Position among the estimators; `make test` runs other checks for each.
-    always : collection of str
-        Names of the checks that `make test` always runs.
+        Position among the estimators; each has other checks.
     has_all : bool
-        Whether the slow tests have all other checks instead of one in three.
+        Whether to run all checks instead of one of every `CHECKS_PER_RUN`.
     """
     generator = estimator_checks_generator(estimator, mark=None)
     for number, (model, check) in enumerate(generator):
         name = check.func.__name__
         if type(model).__name__ in PRECISIONS and name in WEIGHTS_ARE_COUNTS:
             continue
-        turn = number - position
-        is_slow = name not in always and turn % OTHER_CHECKS != 0
-        if is_slow and turn % SLOW_CHECKS != 0 and not has_all:
-            continue
-        yield pytest.param(
-            model,
-            check,
-            id=f"{model}-{name}{position}-{number}",
-            marks=[pytest.mark.slow] if is_slow else [],
-        )
+        turn, rest = divmod(number - position, CHECKS_PER_RUN)
+        if has_all or rest == 0:
+            is_slow = not has_all and turn % FAST_TURNS != 0
+            yield pytest.param(
+                model,
+                check,
+                id=f"{model}-{name}{position}-{number}",
+                marks=[pytest.mark.slow] if is_slow else [],
+            )
 
 
 def pytest_generate_tests(metafunc):
@@ -149,11 +125,10 @@ def pytest_generate_tests(metafunc):
     has_all = metafunc.config.getoption("all_pairs")
     for position, name in enumerate(REGISTERED):
         model = build({"estimator": name, "params": SETTINGS.get(name, {})})
-        is_settled = name in metafunc.config.settled_methods
-        always = ESSENTIAL if is_settled else names_of_checks(model)
-        cases += checks_of(model, position, always, has_all)
+        is_new = name not in metafunc.config.settled_methods
+        cases += cases_of(model, position, has_all or is_new)
     for position, model in enumerate(VARIANTS, len(REGISTERED)):
-        cases += checks_of(model, position, always=(), has_all=has_all)
+        cases += cases_of(model, position, has_all)
     metafunc.parametrize(("estimator", "check"), cases)
 
 
@@ -162,9 +137,16 @@ def test_scikit_learn_checks_pass(estimator, check):
     check(estimator)
 
 
-def test_the_essential_checks_are_checks_of_scikit_learn():
-    assert names_of_checks(build("TraceNormMTL")) >= ESSENTIAL
-    assert names_of_checks(build("TraceNormMTLClassifier")) >= ESSENTIAL
+@pytest.mark.parametrize("method", ["TraceNormMTL", "TraceNormMTLClassifier"])
+def test_each_check_meets_some_settled_method(method):
+    checks = estimator_checks_generator(build(method), mark=None)
+    names = {check.func.__name__ for _, check in checks}
+    cases = [
+        case
+        for position, name in enumerate(REGISTERED)
+        for case in cases_of(build(name), position, has_all=False)
+    ]
+    assert {case.values[1].func.__name__ for case in cases} >= names
 
 
 def test_no_method_is_left_out():

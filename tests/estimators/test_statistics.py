@@ -48,10 +48,9 @@ def test_all_models_with_the_squared_loss_are_tested():
         assert not hasattr(getattr(estimators, name)(), "partial_fit")
 
 
-@pytest.mark.every(5)
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.cover(
+    name=MODELS, layout=["shared", "ragged", "masked"], intercept=[True, False]
+)
 def test_statistics_give_the_model_of_the_rows(name, layout, intercept):
     X, y, ids = data(layout)
     weights = np.random.default_rng(1).random(len(X)) + 0.1

@@ -87,14 +87,10 @@ def test_analyses_pass_and_their_mistakes_are_marked(change, good):
     assert VALIDATOR.is_valid({**TRACE, **change}) is good
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted(configs_dir().glob("*/*.yaml")),
-    ids=lambda p: f"{p.parent.name}/{p.stem}",
-)
-def test_all_shipped_files_pass(path):
-    content = load_file(path, path.name).data  # In YAML 1.2 `on` is a string.
-    assert [error.message for error in VALIDATOR.iter_errors(content)] == []
+def test_all_shipped_files_pass():
+    for path in configs_dir().glob("*/*.yaml"):
+        content = load_file(path, path.name).data  # In YAML 1.2 `on` is a string.
+        assert [*VALIDATOR.iter_errors(content)] == [], path
 
 
 @pytest.mark.parametrize(

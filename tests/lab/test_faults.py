@@ -195,6 +195,7 @@ def test_a_damaged_job_is_reported_and_recomputed(lab):
         assert again.selection["scores"] == good.selection["scores"], name
 
 
+@pytest.mark.slow
 def test_a_damaged_fold_is_recomputed_if_its_search_needs_it(lab):
     run_plan = lab.plan()
     run(run_plan)
@@ -401,6 +402,7 @@ def test_the_timing_lock_is_in_a_folder_that_no_other_user_can_open(
     assert not list(tmp_path.glob("elsewhere/*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="flock is of POSIX systems")
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 def test_a_file_system_without_flock_is_named_at_the_start_and_works(

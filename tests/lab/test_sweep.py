@@ -80,38 +80,30 @@ def test_parameters_change_only_in_methods_that_have_them(lab):
 
 
 @pytest.mark.parametrize(
-    ("axis", "message"),
+    ("axis", "words"),
     [
-        ("{name: a, split: train, values: [0.5, 1.5]}", "between 0 and 1"),
-        ("{name: a, values: [1]}", "one of split, option and params"),
+        ("{name: a, split: train, values: [0.5, 1.5]}", ["1.5"]),
+        ("{name: a, values: [1]}", ["split", "option", "params"]),
         (
             "{name: a, split: train, option: d, values: [0.5]}",
-            "one of split, option and params",
+            ["split", "option", "params"],
         ),
-        ("{name: a, params: beta, values: [1]}", "no method has a parameter 'beta'"),
-        (
-            "{name: a, params: [1], values: [1]}",
-            "an entry of 'params' must be a text, not 1",
-        ),
+        ("{name: a, params: beta, values: [1]}", ["'beta'"]),
+        ("{name: a, params: [1], values: [1]}", ["'params'", "a text, not 1"]),
         (
             "{name: a, option: d, values: [4], quantities: [1]}",
-            "an entry of 'quantities' must be a text, not 1",
+            ["'quantities'", "a text, not 1"],
         ),
-        ("{name: a, params: alpha, values: [1]}", "axis of the sweep and in a grid"),
-        (
-            "{name: a, option: d, values: [0, 2], scale: log}",
-            "log scale needs positive",
-        ),
-        ("{name: a, option: d, values: [4, 4]}", "same value twice"),
-        (
-            "{name: a, option: d, values: [4], quantities: [acu]}",
-            "unknown quantity 'acu'",
-        ),
+        ("{name: a, params: alpha, values: [1]}", ["alpha", "grid"]),
+        ("{name: a, option: d, values: [0, 2], scale: log}", ["log scale", "positive"]),
+        ("{name: a, option: d, values: [4, 4]}", ["same value"]),
+        ("{name: a, option: d, values: [4], quantities: [acu]}", ["quantity 'acu'"]),
     ],
 )
-def test_an_invalid_axis_is_rejected(lab, axis, message):
-    with pytest.raises(ConfigError, match=message):
+def test_an_invalid_axis_is_rejected(lab, lacking, axis, words):
+    with pytest.raises(ConfigError) as caught:
         lab.plan(swept(lab, axis))
+    assert not lacking(caught.value, *words)
 
 
 def test_kind_and_section_belong_together(lab):

@@ -118,6 +118,7 @@ def test_algorithms_with_the_same_objective_share_a_search(smoke):
     assert sorted(shared.values()) == [1, 1, 1, 1, 2, 2, 2]
 
 
+@pytest.mark.slow
 def test_ten_rows_are_computed_and_nothing_is_left(smoke, tmp_path):
     summary = run(smoke)
     assert (summary.n_ok, summary.failures) == (10, [])

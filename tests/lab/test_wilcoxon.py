@@ -42,6 +42,7 @@ def smoke(tmp_path_factory):
     return run_plan.folder
 
 
+@pytest.mark.slow
 def test_every_pair_and_number_of_blocks_has_a_p_value(smoke):
     *_, divided, solvers = build_report(smoke).claims
     assert len(divided.results) == 2 * 2

@@ -64,6 +64,7 @@ def plot(model, *arguments):
     return CliRunner().invoke(app, ["plot", str(model), *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_a_saved_model_says_that_its_predictions_depend_on_the_centers(tmp_path):
     rng = np.random.default_rng(3)
     X = rng.uniform(-1.7, 1.7, size=(240, 3))

@@ -59,7 +59,7 @@ class Foreign(Ridge):
     """An estimator unknown to mtlrun."""
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.cover(name=METHODS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.usefixtures("few_trees")
 def test_every_method_survives_a_round_trip(tmp_path, name):
@@ -368,6 +368,7 @@ def _one_array_many_times(members, schema):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "attack",
     [_compressed, _sparse_bomb, _one_array_many_times],

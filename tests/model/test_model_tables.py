@@ -66,6 +66,7 @@ def _no_nodes(model):
     model._predictors[0][0].nodes = model._predictors[0][0].nodes[:0]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "change",
     [

@@ -150,6 +150,7 @@ def test_labels_have_probabilities_and_flags(tmp_path):
         loaded.predict(new.assign(school="east"))
 
 
+@pytest.mark.slow
 def test_rows_of_tasks_that_cannot_be_predicted_are_empty(tmp_path):
     frame = rows().drop(columns="z")
     _, loaded = compared(tmp_path, frame, "IndependentRidge", target="y", task="school")

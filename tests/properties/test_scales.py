@@ -170,14 +170,15 @@ def test_converged_models_are_near_the_optimum(model, powers, layout, seed):
     )
 
 
-@pytest.mark.every(5)
-@pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize(
-    "name", [m for m in METHODS if METHODS[m].kind == "regressor" and m not in STRONG]
+@pytest.mark.cover(
+    name=[
+        name
+        for name, info in METHODS.items()
+        if info.kind == "regressor" and name not in STRONG and "Pooled" not in name
+    ],
+    scales=SCALES,
 )
 def test_weak_penalties_lead_to_least_squares(name, scales):
-    if "Pooled" in name:
-        pytest.skip("one model for all tasks")
     powers, cell = SCALES[scales]
     X, Y = _made(powers, cell)
     defaults = build(name).get_params()
@@ -196,12 +197,10 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
         assert model.converged_
 
 
-@pytest.mark.every(5)
-@pytest.mark.parametrize("scales", [name for name in SCALES if "cell" not in name])
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
-@pytest.mark.parametrize(
-    "name",
-    [
+@pytest.mark.slow
+@pytest.mark.cover(
+    2,
+    name=[
         "RobustMTLClassifier",
         "TraceNormMTLClassifier",
         "CMTL",
@@ -209,6 +208,8 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
         "MeTaG",
         "IndependentLogistic",
     ],
+    loss=["squared", "logistic"],
+    scales=[name for name in SCALES if "cell" not in name],
 )
 def test_converged_classifiers_are_near_the_optimum(name, loss, scales):
     powers, _ = SCALES[scales]
@@ -242,6 +243,7 @@ def test_a_single_cell_of_a_classifier_may_have_any_scale():
     assert np.sum((Y - model.decision_function(X)) ** 2) <= 1.01 * _squares_left(X, Y)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "name", ["SparseMTL", "JointFeatureMTL", "TraceNormMTL", "FETR", "IndependentRidge"]
 )

@@ -38,9 +38,8 @@ MODELS = {
 }
 
 
-@pytest.mark.every(7)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.every(2)
+@pytest.mark.cover(2, model=MODELS, layout=LAYOUTS)
 def test_the_optimum_matches_cvxpy(small, model, layout):
     data, loss, penalties = small.make(layout), SquaredLoss(0.7), MODELS[model]
     for fit_intercept in (False, True):
@@ -57,9 +56,7 @@ def test_the_optimum_matches_cvxpy(small, model, layout):
         assert np.any(result.intercept) == fit_intercept
 
 
-@pytest.mark.every(7)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.cover(2, model=MODELS, layout=LAYOUTS)
 def test_every_gap_on_the_way_bounds_the_true_distance(small, model, layout):
     data, loss, penalties = small.make(layout, seed=1), SquaredLoss(1.0), MODELS[model]
     best = solve_admm(

@@ -371,6 +371,7 @@ def test_without_the_prior_it_is_ridge(layout):
         assert_allclose(W[:, t], ridge[:, 0], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_acceleration_saves_rounds_and_keeps_descending():
     data = make_data("shared", n=60, d=8, m=6, seed=2)
     plain = solve_fetr(data, 0.1, 5.0, accelerate=False, tol=1e-8, max_iter=5000)
@@ -451,6 +452,7 @@ def ill_conditioned_data(seed):
     return TaskData.from_stacked(X, y, ids)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fudge", [0.0, 1e-3])
 @pytest.mark.parametrize("rho", [0.1, 1.0, 10.0])
 @pytest.mark.parametrize("seed", [0, 1])

@@ -42,10 +42,8 @@ MODELS = {
 }
 
 
-@pytest.mark.every(5)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.every(2)
+@pytest.mark.cover(2, layout=LAYOUTS, loss=LOSSES, model=MODELS)
 def test_the_optimum_matches_cvxpy(small, layout, loss, model):
     data, penalties = small.make(layout, labels=loss.labels), MODELS[model]
     for fit_intercept in (False, True):

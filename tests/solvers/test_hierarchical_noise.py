@@ -160,6 +160,7 @@ def test_the_covariance_matches_statsmodels_on_weighted_rows():
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["intercept", "scalar", "diagonal", "factor", "full"])
 @pytest.mark.parametrize("shared", [False, True])
 def test_the_objective_never_increases_and_ends_with_a_certificate(name, shared):

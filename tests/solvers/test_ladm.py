@@ -112,6 +112,7 @@ def constrained_optimum(data, lam):
 # ---------------------------------------------------------------------- corrected
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"]
 )
@@ -131,6 +132,7 @@ def test_the_corrected_algorithm_reaches_the_optimum_of_least_squares(
     ) <= result.gap + 1e-7
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "loss",
     [SquaredHingeLoss(1.0), LogisticLoss(1.0), HingeLoss(0.5)],
@@ -153,6 +155,7 @@ def test_the_corrected_algorithm_reaches_the_optimum_of_losses_for_labels(
 # ---------------------------------------------------------------------- accelerated
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "layout", ["shared", "sparse", "weighted", "ragged", "masked", "cell-weighted"]
 )
@@ -177,6 +180,7 @@ def test_decreasing_mu_certifies_the_optimum_of_least_squares(
     assert warm.objective[-1] == pytest.approx(best.objective[-1], rel=1.1e-5)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "loss",
     [SquaredHingeLoss(1.0), LogisticLoss(1.0)],

@@ -73,6 +73,7 @@ LIMITS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("way", ["sets", "full Gram matrix", "residuals"])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weights", [False, True])

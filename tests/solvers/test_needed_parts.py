@@ -42,10 +42,7 @@ def least_alpha(p, q, shape):
     return high
 
 
-@pytest.mark.every(5)
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("p", NORMS)
-@pytest.mark.parametrize("q", NORMS)
+@pytest.mark.cover(3, p=NORMS, q=NORMS, shape=SHAPES)
 def test_a_part_is_left_out_if_the_other_never_costs_more(p, q, shape):
     rng = np.random.default_rng(0)
     d, T = shape

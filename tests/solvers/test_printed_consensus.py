@@ -20,6 +20,7 @@ def test_as_printed_it_diverges():
     assert solution.residual > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", FIXES)
 def test_each_single_correction_misses_the_optimum(left):
     best = fuse(

@@ -38,12 +38,9 @@ CASES = {
 }
 
 
-@pytest.mark.every(3)
-@pytest.mark.parametrize("fit_intercept", [False, True])
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize(
-    ("solve", "options"),
-    [
+@pytest.mark.cover(
+    2,
+    algorithm=[
         (solve_apg, {"variant": "paper"}),
         (solve_apg, {"variant": "fast"}),
         (solve_apg, {"stop": "gap", "tol": 1e-3}),
@@ -52,8 +49,11 @@ CASES = {
         (solve_ladm, {"variant": "sequential"}),
         (solve_ladm, {"variant": "paper", "mu": 1e-2, "max_iter": 60}),
     ],
+    case=CASES,
+    fit_intercept=[False, True],
 )
-def test_the_iterates_are_the_same_in_both_forms(solve, options, case, fit_intercept):
+def test_the_iterates_are_the_same_in_both_forms(algorithm, case, fit_intercept):
+    solve, options = algorithm
     data, loss = CASES[case], SquaredLoss(0.6)
     seen = {"eigenbasis": [], "paper": []}
     results = {

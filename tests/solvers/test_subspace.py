@@ -35,6 +35,7 @@ def wide(sparse=True, weights=False, seed=0):
     )
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("tol", [1e-4, 1e-8])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("weights", [False, True])

@@ -75,6 +75,7 @@ def _calls(tree: ast.AST) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_files_are_opened_by_open_regular():
     wrong = []
     for path in sorted(PACKAGE.rglob("*.py")):

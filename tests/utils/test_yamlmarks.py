@@ -134,6 +134,7 @@ def test_deep_nesting_is_rejected_before_recursion():
         load_text("a: " + "[" * 100_000, "f")
 
 
+@pytest.mark.slow
 def test_exploding_aliases_are_rejected():
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 9)]

@@ -91,6 +91,7 @@ def test_an_unknown_level_of_sharing_is_rejected():
     assert "partial" in caught.value.remedy
 
 
+@pytest.mark.slow
 def test_targets_on_the_same_rows_have_forests_but_no_trees_without_the_task():
     data = families("equal")
     first = data.task_id == 0
@@ -508,6 +509,7 @@ def test_every_claim_has_an_analysis_and_no_learner_is_left_out():
     assert len(sharing_spec.claims) >= 10
 
 
+@pytest.mark.slow
 def test_a_compact_run_is_resumed_where_it_stopped(tmp_path):
     options = {"profile": "smoke", "output": tmp_path, "jobs": 1}
     first = reproduce("atlas/pairs", only=["dataset=equal tasks"], **options)

@@ -47,6 +47,7 @@ def named(measure, result):
 # ---------------------------------------------------------------- W-step
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["closed", "gradient", "cg", "sylvester", "eigen"])
 def test_every_solver_reaches_the_residual(solver):
     result = named(

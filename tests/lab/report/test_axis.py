@@ -119,6 +119,7 @@ def test_published_curves_are_drawn_below_those_of_a_sweep(sweep):
     assert labels[-1] == "APG-RMTL (published)"
 
 
+@pytest.mark.slow
 def test_the_files_of_a_sweep_are_reproducible(sweep, tmp_path):
     report = build_report(sweep.write())
     first = {p.name: p.read_bytes() for p in write_report(report, tmp_path / "a")}

@@ -101,6 +101,7 @@ def problems(text: str) -> list[str]:
     return messages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", RUNS, ids=lambda folder: "-".join(folder.parts[-3:]))
 def test_tables_of_committed_runs_are_well_formed(folder):
     text = latex(build_report(folder))

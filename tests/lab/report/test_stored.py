@@ -143,6 +143,7 @@ def test_oversized_json_is_not_read(tmp_path, monkeypatch):
         read_json(tmp_path / "run.json")
 
 
+@pytest.mark.slow
 def test_a_plan_without_a_digest_counts_as_altered(results):
     file = results / RUN / "run.json"
     before = file.read_text()

@@ -70,7 +70,7 @@ def spec_of_one(run: Run) -> bool:
     return run.info["kind"] == "inspect" and len(run.methods) == 1
 
 
-@pytest.mark.every(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_names_are_complete_at_80_columns(name, monkeypatch):
     run = filled(name)
