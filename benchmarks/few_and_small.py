@@ -247,6 +247,18 @@ def read_public(folder: Path) -> list[Table]:
         rank = pd.Series(part).groupby(part).cumcount().to_numpy()
         few = Table("Contraception, 4 rows", table.X, y, part)
         tables.append(few.take(rank < 4))
+    path = folder / "Socatt.csv.gz"
+    if path.is_file():
+        frame = pd.read_csv(path)
+        columns = [
+            (frame["year"] - 1983).to_numpy(float),
+            frame["age"].to_numpy(float),
+            (frame["gender"] == "male").to_numpy(float),
+            (frame["religion"] == "Roman Catholic").to_numpy(float),
+        ]
+        y = (frame["numpos"] >= 4).to_numpy(int)
+        task = pd.factorize(frame["respond"])[0]
+        tables.append(Table("Socatt", np.column_stack(columns), y, task))
     return tables
 
 

@@ -89,7 +89,9 @@ START_PRICE = 0.05
 #: Largest variance of the levels where a fit by quadrature starts.
 MAX_START_VARIANCE = 40.0
 #: Times that the variances are fitted with nodes placed anew.
-MAX_LEVEL_PLACEMENTS = 4
+MAX_LEVEL_PLACEMENTS = 8
+#: Largest variance of the level over the one for which its nodes are placed.
+MAX_LEVEL_GROWTH = 2.0
 #: Change of D by the last of them that is small.
 LEVEL_PLACEMENT_TOL = 0.3
 #: Steps for the mode, which converge linearly.
@@ -593,8 +595,10 @@ def _fit_levels(
     start: Array,
 ) -> VarianceFit:
     """Minimize D and place the nodes again, until that changes D no more."""
+    level = criterion.blocks.data.design.names.index("task level")
     theta = start
     for _ in range(MAX_LEVEL_PLACEMENTS):
+        largest = MAX_LEVEL_GROWTH * theta[level]
         criterion.place(theta)
         fit = fit_variances(
             criterion,
@@ -604,6 +608,12 @@ def _fit_levels(
             start=theta,
         )
         theta = fit.theta
+        if theta[level] > largest:
+            # Far from their nodes, integrals are rough, and D may fall without end.
+            theta = start.copy()
+            theta[level] = largest
+            start = theta
+            continue
         criterion.place(theta)
         placed = criterion.solve(theta).criterion
         if abs(placed - fit.value.criterion) < LEVEL_PLACEMENT_TOL:
