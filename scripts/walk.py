@@ -46,7 +46,7 @@ class Counts:
 # they assume of the rows.
 LIMITS = {
     "reproduce": Counts(files=97, functions=930, classes=74),
-    "compare": Counts(files=125, functions=1214, classes=118),
+    "compare": Counts(files=129, functions=1270, classes=122),
 }
 
 

@@ -58,7 +58,12 @@ def test_d():
     run("this phrase of words is given")
     assert lacking(error, "no such file", "t.csv:3:1") == []
 """
-    assert [has_phrase(test) for test in functions_of(source)] == [True, True, True, False]
+    assert [has_phrase(test) for test in functions_of(source)] == [
+        True,
+        True,
+        True,
+        False,
+    ]
 
 
 def test_no_more_tests_quote_messages():

@@ -87,6 +87,7 @@ from mtlrun.data.named_columns import label_list, matching, target_columns
 from mtlrun.data.roles import Roles, make_dataset
 from mtlrun.data.splits import NEW_TASK
 from mtlrun.data.table import Table, read_table, table_of_frame
+from mtlrun.data.weights import drop_unweighted_rows
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import has_std
 from mtlrun.engine.job import OWN_FRAME, OWN_TABLE, choose_over_splits
@@ -398,8 +399,13 @@ def run_comparison(
 def _alarms(source: TableSource) -> list[str]:
     """Return lines about what in the table can change the answer."""
     roles = source.roles
-    targets = roles.targets or source.table.default_targets
-    found = findings(source.table, tuple(targets), roles.task, tuple(roles.drop))
+    table = source.table
+    if roles.weight:
+        table, *_ = drop_unweighted_rows(
+            table, roles.weight, len(table.frame), roles.task
+        )
+    targets = roles.targets or table.default_targets
+    found = findings(table, tuple(targets), roles.task, tuple(roles.drop))
     alarms = [finding for finding in found if finding.is_alarm]
     lines = [f"look at the table: {alarm.sentence}" for alarm in alarms[:MAX_ALARMS]]
     if len(alarms) > MAX_ALARMS:

@@ -327,7 +327,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         likelihood. "auto" uses the ridge if there are fewer than three rows per column.
     method : {"reml", "ml"}, default "reml"
         Restricted or plain maximum likelihood.
-    integrate : deprecated
+    integrate : bool or {"auto", "deprecated"}, default "deprecated"
         Ignored; a value causes a FutureWarning. Predictions of new tasks always allow
         for the uncertainty of the variances.
     noise : {"common", "task", "auto"}, default "common"

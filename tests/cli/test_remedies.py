@@ -102,7 +102,7 @@ def test_a_wrong_name_is_reported_with_a_suggestion(
         (
             "train t.csv --target grade",
             "mtlrun train has no option --target",
-            "mtlrun compare has it",
+            "mtlrun compare, mtlrun data check have it",
         ),
         (
             "list datasets --data-dir .",

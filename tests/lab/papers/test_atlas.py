@@ -343,5 +343,7 @@ def test_the_files_are_created_from_a_run(tmp_path, capsys, monkeypatch):
     assert (frame["kind"] == "simulated").all()
     assert frame["rows_per_task"].tolist() == [5, 20, 5, 20]
     assert (frame["low"] < frame["gain"]).all()
-    values = methods(None, seed=0, published=[METHODS, GAINS]).values
+    values = methods(
+        None, seed=0, published=[str(tmp_path / METHODS), str(tmp_path / GAINS)]
+    ).values
     assert values["methods"] == 2
