@@ -749,8 +749,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         noise_std = float(np.sqrt(self.noise_variance_))
         if self.prior == "normal" and not np.isfinite(self.noise_degrees_):
             for j in np.flatnonzero(np.diag(self.covariance_) > 0).tolist():
-                column = "level" if self.fit_intercept and j == 0 else names[j]
-                interval = self.variance_interval(column)
+                column = j - int(self.fit_intercept)
+                interval = self.variance_interval("level" if column < 0 else column)
                 limits[j] = np.sqrt([interval.low, interval.high])
             df = self._posterior.residual_df()
             quantiles = chi2.ppf([0.5 + LEVEL / 2, 0.5 - LEVEL / 2], df)

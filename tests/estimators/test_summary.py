@@ -118,6 +118,8 @@ def test_summaries_of_models_without_intercepts_few_tasks_or_zero_variances_work
     X, y, task = table(n_tasks=3)
     for options in ({"fit_intercept": False}, {"noise": "task"}, {"prior": "student"}):
         summary = HierarchicalMTL(**options).fit(X, y, task_id=task).summary()
+        of_arrays = HierarchicalMTL(**options).fit(X.to_numpy(), y, task_id=task)
+        np.testing.assert_allclose(of_arrays.summary(), summary, rtol=1e-6)
         assert np.isfinite(summary.loc["mean", "std_error"]).all()
     summary = HierarchicalMTL("intercept").fit(X, 0 * y + X["age"], task_id=task)
     assert summary.summary().loc[("std", "level"), "estimate"] < 1e-3
