@@ -746,12 +746,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         names = self._names(np.arange(data.p))
         limits = np.full((data.p, 2), np.nan)
         noise_limits = (np.nan, np.nan)
+        tasks_limits = (np.nan, np.nan)
         noise_std = float(np.sqrt(self.noise_variance_))
         if self.prior == "normal" and not np.isfinite(self.noise_degrees_):
             for j in np.flatnonzero(np.diag(self.covariance_) > 0).tolist():
                 column = j - int(self.fit_intercept)
                 interval = self.variance_interval("level" if column < 0 else column)
                 limits[j] = np.sqrt([interval.low, interval.high])
+            if np.any(np.diag(self.covariance_) > 0):
+                tasks = self.variance_interval()
+                tasks_limits = (tasks.share_low, tasks.share_high)
             df = self._posterior.residual_df()
             quantiles = chi2.ppf([0.5 + LEVEL / 2, 0.5 - LEVEL / 2], df)
             noise_limits = tuple(noise_std * np.sqrt(df / quantiles))
@@ -766,6 +770,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             n_rows=data.N,
             converged=self.converged_,
             log_likelihood=self.log_likelihood_,
+            low=tasks_limits[0],
+            high=tasks_limits[1],
         )
         return table.frame()
 

@@ -16,7 +16,8 @@ R2
     Of Nakagawa and Schielzeth (2013), with the variances of slopes (Johnson 2014):
     marginal = F / (F + U + E) and conditional = (F + U) / (F + U + E), where F is the
     variance of the predictions of the mean coefficients, U the mean variance of the
-    differences between tasks, and E that of the noise; pi^2 / 3 for labels.
+    differences between tasks, and E that of the noise; pi^2 / 3 for labels. Their
+    difference, U / (F + U + E), is the share of the tasks ("between tasks").
 fit
     Tasks, rows, log-likelihood, and whether the solver converged (1 or 0); `gap_` says
     how closely.
@@ -121,11 +122,25 @@ class SummaryTable:
         n_rows: float,
         converged: bool,
         log_likelihood: float,
+        low: float = np.nan,
+        high: float = np.nan,
     ) -> None:
-        """Add R2, sizes and convergence."""
+        """Add R2, sizes and convergence.
+
+        Parameters
+        ----------
+        mean_share, noise_share : float
+            Shares of the variance of the targets.
+        n_tasks, n_rows, converged, log_likelihood
+            Of the fit.
+        low, high : float
+            Interval of the share of the differences between tasks.
+        """
         conditional = 1.0 - noise_share
+        self.add("R2", "marginal", estimate=mean_share)
+        between = conditional - mean_share
+        self.add("R2", "between tasks", estimate=between, low=low, high=high)
         lines = [
-            ("R2", "marginal", mean_share),
             ("R2", "conditional", conditional),
             ("fit", "tasks", n_tasks),
             ("fit", "rows", n_rows),

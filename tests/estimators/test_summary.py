@@ -84,6 +84,11 @@ def test_r2_is_that_of_nakagawa_and_schielzeth():
     r2 = summary.loc["R2", "estimate"]
     assert r2["marginal"] == pytest.approx(fixed / total, rel=1e-6)
     assert r2["conditional"] == pytest.approx((fixed + differences) / total, rel=1e-6)
+    between = summary.loc[("R2", "between tasks")]
+    assert between["estimate"] == pytest.approx(differences / total, rel=1e-6)
+    interval = model.variance_interval()
+    assert between["low"] == interval.share_low < between["estimate"]
+    assert between["high"] == interval.share_high > between["estimate"]
 
 
 def test_intervals_of_standard_deviations_cover_the_truth():
