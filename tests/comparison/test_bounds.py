@@ -220,6 +220,12 @@ def test_more_tasks_or_more_rows_decide(separate, pooled, open_family, data):
     assert verdict.what_decides in verdict.sentence
 
 
+def test_groups_decide_where_rows_of_a_group_are_kept_together():
+    verdict = verdict_on(2.0, 1.03, noise=1.2, unit="group")
+    assert verdict.decision == CANNOT_TELL
+    assert verdict.what_decides.startswith("More groups")
+
+
 def test_nothing_more_is_asked_for_once_it_is_decided():
     verdict = verdict_on(1.3, 1.4, noise=0.1)
     assert verdict.decision == HELPS

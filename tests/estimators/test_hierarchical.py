@@ -731,6 +731,15 @@ def test_a_new_task_has_the_mean_noise():
     )
 
 
+def test_the_noise_of_tasks_is_chosen_by_their_residuals():
+    for spread, chosen in ((0.0, "common"), (1.0, "task")):
+        X, y, ids, _ = noisy(spread=spread)
+        automatic = HierarchicalMTL("scalar", noise="auto").fit(X, y, task_id=ids)
+        expected = HierarchicalMTL("scalar", noise=chosen).fit(X, y, task_id=ids)
+        assert_allclose(automatic.coef_, expected.coef_)
+        assert automatic.noise_degrees_ == expected.noise_degrees_
+
+
 def test_equal_noise_levels_leave_the_model_unchanged():
     X, y, ids, _ = noisy(spread=0.0)
     common = HierarchicalMTL("scalar").fit(X, y, task_id=ids)
