@@ -76,5 +76,14 @@ def model_lines(model: Model) -> list[str]:
     lines += [*prediction_lines(model), *part_lines(model)]
     estimator = innermost(model.estimator)
     if hasattr(estimator, "summary"):
-        lines += ["summary:", *summary_lines(estimator.summary())]
+        columns = model.step.get_feature_names_out(names or None)
+        positions = map(str, range(len(columns)))
+        summary = estimator.summary().rename(
+            index=dict(zip(positions, map(str, columns), strict=True)), level="name"
+        )
+        title = "summary, for columns as they are prepared"
+        scale = np.unique(getattr(model.estimator, "scale_", [1.0]))
+        if len(scale) == 1 and scale[0] != 1:
+            title += f" and the target in units of {scale[0]:.4g}"
+        lines += [f"{title}:", *summary_lines(summary)]
     return lines

@@ -39,10 +39,23 @@ def test_show_prints_method_tasks_and_explained_variance(mtlrun, folder):
 
 
 def test_show_prints_the_summary_of_a_model_in_80_columns(mtlrun, folder):
-    text = mtlrun("show", str(folder)).output.partition("summary:\n")[2]
+    text = mtlrun("show", str(folder)).output.partition("summary, for columns")[2]
     assert "task level" in text
     assert "conditional" in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_summary_of_a_saved_model_names_columns_and_the_unit_of_the_target(
+    mtlrun, tmp_path
+):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"dose": rng.normal(size=120), "g": np.arange(120) % 8})
+    frame["y"] = 100 * frame.dose + 30 * rng.normal(size=120)
+    options = {"methods": ["HierarchicalMTL"], "splits": 3, "folds": 2}
+    library.compare(frame, target="y", task="g", **options).save(tmp_path / "model")
+    text = mtlrun("show", str(tmp_path / "model")).output
+    assert f"in units of {frame.y.std(ddof=0):.4g}" in text
+    assert "dose" in text.partition("summary, for columns")[2]
 
 
 def test_show_prints_a_model_as_json(mtlrun, folder):
