@@ -116,7 +116,7 @@ MAX_ALARMS = 3
 #: Tests of differences between tasks are made if they take this share of the budget;
 #: they pass over about so many products of entries of a row in a second.
 TESTS_SHARE_OF_BUDGET = 0.05
-PRODUCTS_PER_SECOND = 1e7
+PRODUCTS_PER_SECOND = 5e6
 #: Shares of the training rows with which a budget is tried, where all may be too many.
 TRIED_SHARES = (0.05, 0.2, 0.5)
 #: Fewer rows than this are never thinned: it is not the rows that take the time.

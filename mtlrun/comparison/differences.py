@@ -36,6 +36,9 @@ LEVEL = 0.05
 #: Number of slopes that are tested, by decreasing variance, and that are named.
 MAX_TESTED = 40
 MAX_NAMED = 5
+#: Of more tasks, the share that they explain is known well: its interval takes several
+#: fits and would say little.
+MAX_TASKS_WITH_INTERVAL = 50
 #: Columns and entries of a table for which the line is worth its seconds.
 MAX_COLUMNS = 100
 MAX_ENTRIES = 20_000_000
@@ -121,7 +124,7 @@ class _Fitted:
     columns : ndarray of shape (1 + n_columns,)
         Shares of the level and of each slope.
     interval : callable or None
-        Returns the interval of the share of the tasks; None for labels.
+        Returns the interval of the share of the tasks; None for labels and many tasks.
     test : callable
         Tests all differences ("all"), or differences of slopes ("slopes").
     test_each : callable
@@ -138,11 +141,14 @@ class _Fitted:
 
 def _fit_numbers(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
     model = HierarchicalMTL("diagonal").fit(X, y, **rows)
+    interval = None
+    if len(model.tasks_) <= MAX_TASKS_WITH_INTERVAL:
+        interval = model.variance_interval
     return _Fitted(
         variance="the variance",
         shares=model.variance_shares_,
         columns=model.heterogeneity_,
-        interval=model.variance_interval,
+        interval=interval,
         test=model.test,
         test_each=partial(model.test, each=True),
     )

@@ -74,6 +74,8 @@ def _is_column_list(value: Any) -> bool:
     return all(isinstance(v, str | int | np.integer | np.bool_) for v in value)
 
 
+#: Slopes whose standard deviations have intervals in a summary. Each takes several fits.
+MAX_INTERVALS = 8
 #: A list of columns.
 COLUMNS = satisfies(
     "a list of columns (names or positions), or a boolean mask of all columns",
@@ -734,7 +736,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
         Lines and formulas are those of `mtlrun.estimators.summary`. Standard deviations
         have profile-likelihood intervals (`variance_interval`) if the prior is normal
-        and the noise common.
+        and the noise common: the level, and the eight slopes with the largest shares.
 
         Returns
         -------
@@ -749,8 +751,13 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         tasks_limits = (np.nan, np.nan)
         noise_std = float(np.sqrt(self.noise_variance_))
         if self.prior == "normal" and not np.isfinite(self.noise_degrees_):
-            for j in np.flatnonzero(np.diag(self.covariance_) > 0).tolist():
-                column = j - int(self.fit_intercept)
+            first = int(self.fit_intercept)
+            by_share = first + np.argsort(-self.heterogeneity_[first:], kind="stable")
+            shown = [*range(first), *by_share[:MAX_INTERVALS].tolist()]
+            for j in shown:
+                if self.covariance_[j, j] == 0:
+                    continue
+                column = j - first
                 interval = self.variance_interval("level" if column < 0 else column)
                 limits[j] = np.sqrt([interval.low, interval.high])
             if np.any(np.diag(self.covariance_) > 0):
