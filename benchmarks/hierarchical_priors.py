@@ -42,7 +42,7 @@ PRIORS = ("normal", "clusters", "student")
 
 
 def draw(dataset: Dataset, n_rows: int) -> Dataset:
-    """Return a data set with at most so many rows of each task."""
+    """Return a random sample of at most `n_rows` rows of each task."""
     rng = np.random.default_rng(1)
     rows = []
     for task in range(dataset.n_tasks):
@@ -110,11 +110,11 @@ def main() -> None:
             print(f"{table}: {error}")
             continue
         for n_rows in options.rows:
-            found = gains(draw(dataset, n_rows))
+            measured = gains(draw(dataset, n_rows))
             print(f"{table:20} {n_rows:3} rows ", end="")
-            print("  ".join(f"{key} {value:.3g}" for key, value in found.items()))
+            print("  ".join(f"{key} {value:.3g}" for key, value in measured.items()))
             for name in names:
-                collected[name].append(found[name])
+                collected[name].append(measured[name])
     for name in names:
         values = np.asarray(collected[name], dtype=float)
         spread = np.quantile(values, [0, 0.5, 1])

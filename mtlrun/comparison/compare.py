@@ -644,6 +644,7 @@ class _Session:
         """
         # No fit of the comparison starts after the deadline. The rest of the budget is
         # for the final models.
+        session = self
         budget_end = None
         deadline = None
         if self.options.budget is not None:
@@ -656,12 +657,9 @@ class _Session:
                     "with all of them, the budget ends before there is a verdict"
                 )
                 protocol = self.protocol.with_train_share(share)
-                thinned = replace(self, protocol=protocol)
-                candidates = thinned._candidates(protocol)
-                return thinned._compute(
-                    candidates, facts, deadline, budget_end, finished
-                )
-        return self._compute(candidates, facts, deadline, budget_end, finished)
+                session = replace(self, protocol=protocol)
+                candidates = self._candidates(protocol)
+        return session._compute(candidates, facts, deadline, budget_end, finished)
 
     def _affordable_share(
         self,

@@ -12,7 +12,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -156,21 +156,22 @@ def _fit_numbers(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitte
 
 def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
     model = HierarchicalMTLClassifier("diagonal").fit(X, y, **rows)
-    test = partial(model.test, X, y, **rows)
+    test_each = partial(model.test, X, y, **rows)
+    # The line asks for the test of all slopes again.
+    test = cache(test_each)
     level = HierarchicalMTLClassifier("intercept").fit(X, y, **rows)
     # Quadrature integrates levels, but not many slopes: where Laplace's approximation
     # is wrong, shares of models whose slopes differ are wrong, too.
-    if level.integration_ != model.integration_:
-        slopes = model.test(X, y, "slopes", **rows)
-        if slopes.p_value > LEVEL:
-            model = level
+    needs_quadrature = level.integration_ != model.integration_
+    if needs_quadrature and test("slopes").p_value > LEVEL:
+        model = level
     return _Fitted(
         variance="the variance behind the labels",
         shares=model.variance_shares_,
         columns=model.heterogeneity_,
         interval=None,
         test=test,
-        test_each=test,
+        test_each=test_each,
     )
 
 

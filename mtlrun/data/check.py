@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -193,18 +194,22 @@ class _Look:
     task: str | None
     tasks: Names | None
 
+    @cached_property
+    def numbering(self) -> set[str]:
+        """Names of the columns that number the rows."""
+        return {str(n) for n, column in self.frame.items() if is_numbering(column)}
+
     def numbers(self) -> Iterator[tuple[str, Array]]:
         """Yield the columns of numbers that are no tasks, NaN where a cell is empty."""
         for name, column in self.frame.items():
             if name == self.task or is_bool_dtype(column):
                 continue
-            if is_numeric_dtype(column) and not is_numbering(column):
+            if is_numeric_dtype(column) and name not in self.numbering:
                 yield str(name), column.to_numpy(dtype=float, na_value=np.nan)
 
     def without_numbering(self) -> pd.DataFrame:
         """Return the columns that do not number the rows."""
-        numbered = [n for n, column in self.frame.items() if is_numbering(column)]
-        return self.frame.drop(columns=[n for n in numbered if n not in self.targets])
+        return self.frame.drop(columns=[*self.numbering.difference(self.targets)])
 
     def task_of(self, row: int) -> str:
         """Return the task of a row, empty if it has none."""
@@ -370,7 +375,7 @@ class _Look:
                     "constant column", str(name), "has one value", "it predicts nothing"
                 )
                 continue
-            if is_numbering(column):
+            if name in self.numbering:
                 yield _about_column(
                     "row numbers", str(name), "numbers the rows", "it is no feature"
                 )

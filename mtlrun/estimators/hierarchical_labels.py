@@ -16,14 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, rows_by_code
+from mtlrun.estimators.counted_weights import warn_of_constants, with_counted_weights
 from mtlrun.estimators.heterogeneity import HeterogeneityTest, assumptions_of_labels
-from mtlrun.estimators.hierarchical import (
-    COLUMNS,
-    CommonMean,
-    Estimates,
-    warn_of_constants,
-    with_counted_weights,
-)
+from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.estimators.summary import SummaryTable
