@@ -42,12 +42,12 @@ import pandas as pd
 from scipy.linalg import qr
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.fit import make_step
 from mtlrun.engine.job import TABLE, Features
 from mtlrun.estimators import HierarchicalMTL
-from mtlrun.lab.papers.atlas.gain import protocol_of, with_splits
 from mtlrun.lab.report.run import Run, read_run, results_of
+from mtlrun.papers.atlas.gain import protocol_of, with_splits
 
 LIMIT, MOST_SLOPES = 10, 5
 MODELS = ("intercept", "slopes")

@@ -28,8 +28,8 @@ from threadpoolctl import threadpool_limits
 
 from mtlrun.chunks.sums import Products, Sums, add_up, statistics_of, sums_of
 from mtlrun.chunks.table import CHUNK_BYTES, ChunkedTable, chunk_files
-from mtlrun.engine.pool import Pool
 from mtlrun.estimators import IndependentRidge, TraceNormMTL
+from mtlrun.parallel.pool import Pool
 from mtlrun.problem.statistics import TaskStatistics
 
 FOLDS, FILES = 5, 10

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import mtlrun
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 
 sys.path.append(str(Path(__file__).parent))
 from compare_tables import cells, collected, cpu_seconds

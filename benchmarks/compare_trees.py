@@ -31,6 +31,7 @@ import compare_grouped
 from compare_tables import TARGETS as OTHERS
 from compare_tables import alike, collected, dataset_of
 
+from mtlrun.catalog.registry import build
 from mtlrun.comparison.candidates import (
     POOLED_TREES,
     SINGLE_TREES,
@@ -39,12 +40,11 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
+from mtlrun.data.reading.table import read_table
 from mtlrun.data.splits import fold_rows
-from mtlrun.data.table import read_table
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features, with_params
-from mtlrun.estimators.registry import build
 from mtlrun.metrics import get_metric
 
 #: Leaves that are tried; a search has the first and the last of them.

@@ -21,10 +21,10 @@ import numpy as np
 import scipy.linalg
 from threadpoolctl import threadpool_limits
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.relationship import FETR
-from mtlrun.lab.papers.fetr.seconds import solve_projected_gradient
+from mtlrun.papers.fetr.seconds import solve_projected_gradient
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.relationship.fetr import solve_fetr
 from mtlrun.solvers.relationship.wsystem import (

@@ -37,9 +37,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.features import WeightedDegree
-from mtlrun.lab.papers.mtsvm.runs import TOLERANCES, solve_kernel, task_data, warm_up
+from mtlrun.papers.mtsvm.runs import TOLERANCES, solve_kernel, task_data, warm_up
 from mtlrun.penalties.graph import TaskCoupling, check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.kernel import (

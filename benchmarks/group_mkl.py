@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.solvers.mkl.mkl import Coupling

@@ -22,7 +22,7 @@ import pandas as pd
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import split_rows
 from mtlrun.estimators import HierarchicalMTL
 from mtlrun.lab.report.run import read_run

@@ -19,7 +19,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import UserError
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.features.table import TableFeatures

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mtlrun.data.cards import load_card
+from mtlrun.data.sets.cards import load_card
 from mtlrun.lab.report.run import read_run, results_of
 
 RUN = Path(__file__).parents[1] / "results" / "atlas" / "gain" / "quick"

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import UserError
 from mtlrun.estimators.independent import IndependentRidge, IndependentSVC
 from mtlrun.estimators.penalized import SparseMTL, TraceNormMTL

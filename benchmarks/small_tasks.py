@@ -32,7 +32,7 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, fold_rows
-from mtlrun.engine import averages
+from mtlrun.engine import evaluation as averages
 
 N_TASKS = 60
 N_FEATURES = 3

@@ -15,10 +15,10 @@ import sys
 CODE = """
 import sys, time
 import mtlrun.comparison.leaderboard, mtlrun.comparison.verdict, mtlrun.comparison.protocol
-import mtlrun.comparison.candidates, mtlrun.comparison.chunked, mtlrun.comparison.result
+import mtlrun.comparison.candidates, mtlrun.chunks.compare, mtlrun.comparison.result
 import mtlrun.comparison.differences, mtlrun.comparison.schedule, mtlrun.lab.report.build, mtlrun.engine.fit
-from mtlrun.data.load import load_dataset
-assert "mtlrun.lab.papers.atlas" not in sys.modules
+from mtlrun.data.sets.load import load_dataset
+assert "mtlrun.papers.atlas" not in sys.modules
 dataset = load_dataset(sys.argv[1])
 started = time.perf_counter(), time.process_time()
 from mtlrun.comparison.differences import tables_like

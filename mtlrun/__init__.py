@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from mtlrun.comparison.compare import compare
-    from mtlrun.data.check import check_table
+    from mtlrun.api import compare
+    from mtlrun.data.roles.check import check_table
     from mtlrun.lab.report.frames import load_results
     from mtlrun.lab.results import load_run, reproduce
     from mtlrun.model.files import load_model
@@ -28,8 +28,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "check_table": "mtlrun.data.check",
-    "compare": "mtlrun.comparison.compare",
+    "check_table": "mtlrun.data.roles.check",
+    "compare": "mtlrun.api",
     "load_model": "mtlrun.model.files",
     "load_results": "mtlrun.lab.report.frames",
     "load_run": "mtlrun.lab.results",

@@ -22,8 +22,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mtlrun.engine.analysis import published_path
-from mtlrun.lab.papers.atlas.sharing import (
+from mtlrun.catalog.analysis import published_path
+from mtlrun.papers.atlas.sharing import (
     KEYS,
     PAIRS,
     REGION,
@@ -34,7 +34,7 @@ from mtlrun.lab.papers.atlas.sharing import (
     percent_less,
     read_pairs,
 )
-from mtlrun.tables.drawing import COLOURS, MARKERS, STYLE
+from mtlrun.show.drawing import COLOURS, MARKERS, STYLE
 
 #: Folder of the figures.
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"

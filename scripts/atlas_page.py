@@ -22,10 +22,10 @@ from mtlrun.comparison.verdict import (
     SAFE,
     WORSE,
 )
-from mtlrun.lab.papers.atlas.sharing import REGIMES, percent_less, read_tables
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.run import Run, read_run, results_of
-from mtlrun.tables.report_table import Column, ReportTable, markdown_grid
+from mtlrun.papers.atlas.sharing import REGIMES, percent_less, read_tables
+from mtlrun.show.report_table import Column, ReportTable, markdown_grid
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "atlas.md"

@@ -21,11 +21,12 @@ from typing import Any
 
 from atlas_bounds import numbers_of
 
-from mtlrun.comparison.atlas import SIMILAR
+from mtlrun.comparison.differences import SIMILAR
 from mtlrun.engine.record import Record
-from mtlrun.lab.papers.atlas.files import last_day, write_lines
-from mtlrun.lab.papers.atlas.pairs import COLUMNS, DECISIONS
-from mtlrun.lab.papers.atlas.sharing import (
+from mtlrun.lab.report.run import Run, read_run, results_of
+from mtlrun.papers.atlas.files import last_day, write_lines
+from mtlrun.papers.atlas.pairs import COLUMNS, DECISIONS
+from mtlrun.papers.atlas.sharing import (
     DESCRIPTION,
     KEYS,
     PAIRS,
@@ -34,7 +35,6 @@ from mtlrun.lab.papers.atlas.sharing import (
     read_pairs,
     read_tables,
 )
-from mtlrun.lab.report.run import Run, read_run, results_of
 from mtlrun.utils.io import configs_dir
 
 #: Columns of the file of gains that `compare` reads.

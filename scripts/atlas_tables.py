@@ -15,12 +15,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from mtlrun.comparison.atlas import GAINS
-from mtlrun.data.cards import load_card
+from mtlrun.comparison.differences import GAINS
+from mtlrun.data.sets.cards import load_card
 from mtlrun.engine.record import Record
-from mtlrun.lab.papers.atlas.analyses import METHODS
-from mtlrun.lab.papers.atlas.files import last_day, write_lines
 from mtlrun.lab.report.run import Run, read_run, results_of
+from mtlrun.papers.atlas.analyses import METHODS
+from mtlrun.papers.atlas.files import last_day, write_lines
 from mtlrun.utils.io import configs_dir
 
 #: Quantities of a line of the gains.

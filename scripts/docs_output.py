@@ -23,8 +23,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlrun.data.cards import load_card
-from mtlrun.data.files import missing_files
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.files import missing_files
 
 #: Pages are run by this many processes: the site must be built quickly on two cores.
 N_PROCESSES = 2

@@ -27,7 +27,7 @@ from matplotlib.lines import Line2D
 
 import mtlrun
 from mtlrun.data import Dataset, load_card, load_dataset
-from mtlrun.data.files import missing_files
+from mtlrun.data.sets.files import missing_files
 from mtlrun.estimators import (
     MTRL,
     FusedMTL,

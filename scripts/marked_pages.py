@@ -14,10 +14,10 @@ import textwrap
 from functools import cache
 from pathlib import Path
 
-from mtlrun.lab.catalogue import catalogue
-from mtlrun.lab.load import load_experiment
-from mtlrun.lab.report.config_texts import format_mapping, format_value
-from mtlrun.lab.spec import FULL, Experiment
+from mtlrun.lab.experiment.catalogue import catalogue
+from mtlrun.lab.experiment.load import load_experiment
+from mtlrun.lab.experiment.spec import FULL, Experiment
+from mtlrun.lab.report.sections import format_mapping, format_value
 
 ROOT = Path(__file__).resolve().parents[1]
 _CHOICES = re.compile(

@@ -11,8 +11,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from mtlrun.lab.papers.mtsvm.audit import OUR_CURVES
 from mtlrun.lab.report.run import Run, read_run, results_of
+from mtlrun.papers.mtsvm.audit import OUR_CURVES
 from mtlrun.utils.io import configs_dir
 
 #: Solvers whose curves are kept.

@@ -1,4 +1,4 @@
-"""Derive the registry ``mtlrun/registry_data.py`` from the code, and
+"""Derive the registry ``mtlrun/estimators/declarations.py`` from the code, and
 ``docs/methods.md``.
 
 ``python scripts/registry.py`` after a change of a method, another estimator, a metric,
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import BaseEstimator, is_classifier
 
 ROOT = Path(__file__).resolve().parents[1]
-REGISTRY = ROOT / "mtlrun" / "registry_data.py"
+REGISTRY = ROOT / "mtlrun" / "estimators" / "declarations.py"
 PAGE = ROOT / "docs" / "methods.md"
 #: The text after this line of the page is generated.
 MARK = "<!-- What follows is written by `make generated`. -->\n"
@@ -35,7 +35,7 @@ DESIGNS = ["shared", "ragged", "masked"]
 SKLEARN_CLASS = re.compile(r"\bsklearn(?:\.\w+)+:\w+")
 
 if TYPE_CHECKING:
-    from mtlrun.engine.interfaces import Interface
+    from mtlrun.catalog.interfaces import Interface
     from mtlrun.estimators.metadata import MethodInfo, MethodMetadata
 
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 HEADER = '''"""Public classes, methods, metrics and interfaces. Written by `make generated`.
 
 The names of classes are code, for editors and type checkers. The rest is JSON, which is
-parsed only where it is needed: `mtlrun.estimators.registry` has the methods, and
-`mtlrun.engine.interfaces` has the metrics and the interfaces.
+parsed only where it is needed: `mtlrun.catalog.registry` has the methods, and
+`mtlrun.catalog.interfaces` has the metrics and the interfaces.
 """
 # ruff: noqa: E501, I001, RUF022
 
@@ -129,7 +129,7 @@ def ensure_readable() -> None:
 
 def metric_properties() -> dict[str, dict[str, Any]]:
     """Return the properties of all metrics by name."""
-    from mtlrun.engine.interfaces import MetricInfo
+    from mtlrun.catalog.interfaces import MetricInfo
     from mtlrun.metrics import METRICS
 
     names = [field.name for field in dataclasses.fields(MetricInfo)]
@@ -147,13 +147,13 @@ def plain_interfaces(other_classes: Iterable[type]) -> dict[str, dict[str, Any]]
     other_classes : iterable of type
         Public estimators that are no methods.
     """
-    from mtlrun.data.load import READERS
-    from mtlrun.engine.analysis import ANALYSES
-    from mtlrun.engine.interfaces import inspect_interface
+    from mtlrun.catalog.analysis import ANALYSES
+    from mtlrun.catalog.interfaces import inspect_interface
+    from mtlrun.data.sets.load import READERS
     from mtlrun.utils.io import configs_dir
 
     paths = [*ANALYSES.values()]
-    paths += [f"mtlrun.data.{path}" for path in READERS.values()]
+    paths += [f"mtlrun.data.sets.{path}" for path in READERS.values()]
     paths += _generators()
     paths += sorted(f"{cls.__module__}:{cls.__name__}" for cls in other_classes)
     interfaces = {path: _plain(inspect_interface(path)) for path in paths}
@@ -165,7 +165,7 @@ def plain_interfaces(other_classes: Iterable[type]) -> dict[str, dict[str, Any]]
 
 
 def _generators() -> list[str]:
-    from mtlrun.data import simulate
+    from mtlrun.data.sets import simulate
 
     functions = inspect.getmembers(simulate, inspect.isfunction)
     return [

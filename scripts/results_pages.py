@@ -20,8 +20,8 @@ from typing import Any
 import yaml
 
 from mtlrun.errors import listed
+from mtlrun.lab.experiment.claims import HOLDING, Verdict, verdict_label
 from mtlrun.lab.report.build import Report
-from mtlrun.lab.report.checks import HOLDING, Verdict, verdict_label
 from mtlrun.lab.report.figures import FIGURES, published_line
 from mtlrun.lab.report.findings import (
     CLAIM_COLUMNS,
@@ -49,9 +49,9 @@ from mtlrun.lab.report.summary import (
     verdict_strip,
     with_most_interpretations,
 )
-from mtlrun.tables.drawing import write_drawing
-from mtlrun.tables.figures import SQUARES, Drawing, Dumbbell, Strip
-from mtlrun.tables.report_table import Column, ReportTable, Styled, markdown_grid
+from mtlrun.show.drawing import write_drawing
+from mtlrun.show.figures import SQUARES, Drawing, Dumbbell, Strip
+from mtlrun.show.report_table import Column, ReportTable, Styled, markdown_grid
 
 ROOT = Path(__file__).resolve().parents[1]
 README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"

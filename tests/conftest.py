@@ -83,7 +83,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def settled_methods(stored: Mapping[str, Mapping[str, Any]]) -> set[str]:
     """Return the methods whose stored solutions have the current version."""
-    from mtlrun.estimators.registry import METHODS
+    from mtlrun.catalog.registry import METHODS
 
     present = {name: 1 + len(info.changes) for name, info in METHODS.items()}
 
@@ -119,7 +119,7 @@ def find_settled_methods() -> Callable[..., set[str]]:
 
 def methods_among(values: Iterable[object]) -> set[str]:
     """Return the methods among the arguments of a test: names, classes or models."""
-    from mtlrun.estimators.registry import METHODS
+    from mtlrun.catalog.registry import METHODS
 
     names = set()
     for value in values:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from mtlrun.engine.record import FAILED, Record
+from mtlrun.engine.record import Record
 from mtlrun.engine.run import run
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
+from mtlrun.parallel.status import FAILED
 
 LAB = '''
 """Estimators whose behaviour the tests decide."""
@@ -105,7 +106,7 @@ import time
 
 import numpy as np
 
-from mtlrun.engine.analysis import Curve, Matrix, AnalysisResult
+from mtlrun.catalog.analysis import Curve, Matrix, AnalysisResult
 
 
 def walk(dataset, *, seed, steps=3, slow=0.0, converged=True):

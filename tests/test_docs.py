@@ -14,8 +14,8 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.estimators.registry import METHODS
-from mtlrun.lab.catalogue import catalogue
+from mtlrun.catalog.registry import METHODS
+from mtlrun.lab.experiment.catalogue import catalogue
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.estimators.registry import METHODS
+from mtlrun.catalog.registry import METHODS
 
 PACKAGE = Path(__file__).parents[1] / "mtlrun"
 MODULES = [

@@ -16,16 +16,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mtlrun.data.cards import card_paths, read_card
-from mtlrun.data.files import data_directory
-from mtlrun.data.load import READERS, load_dataset, source_name
-from mtlrun.engine.analysis import ANALYSES
+from mtlrun.catalog.analysis import ANALYSES
+from mtlrun.catalog.methods import declared, versions_of
+from mtlrun.data.sets.cards import card_paths, read_card
+from mtlrun.data.sets.files import data_directory
+from mtlrun.data.sets.load import READERS, load_dataset, source_name
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import Job, choice_of
-from mtlrun.engine.methods import declared, versions_of
 from mtlrun.errors import DataError
 from mtlrun.lab.batch import artefacts
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.verify import agreement_of, digits_of, estimator_names
 

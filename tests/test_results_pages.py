@@ -16,7 +16,7 @@ from mtlrun.engine.record import Records
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import render
 from mtlrun.lab.stored import read_plan
-from mtlrun.tables.figures import SQUARES
+from mtlrun.show.figures import SQUARES
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "results_pages.py"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 import mtlrun.estimators
-from mtlrun.estimators.registry import METHODS
+from mtlrun.catalog.registry import METHODS
 
 GOOD = """
 import numpy as np

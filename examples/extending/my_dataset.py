@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 
 CARD = """\
 schema: 1

@@ -4,8 +4,8 @@ fitted model.
 
 import numpy as np
 
-from mtlrun.data.load import load_dataset
-from mtlrun.engine.analysis import AnalysisResult, analysis
+from mtlrun.catalog.analysis import AnalysisResult, analysis
+from mtlrun.data.sets.load import load_dataset
 
 
 @analysis(

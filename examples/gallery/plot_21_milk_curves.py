@@ -11,7 +11,7 @@ the figure then states. Each cow is a task with about 17 rows.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import HierarchicalMTL, SmoothMTL
 

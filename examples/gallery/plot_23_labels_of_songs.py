@@ -11,7 +11,7 @@ rows.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import IndependentLogistic, TraceNormMTLClassifier
 from mtlrun.metrics import auc_per_task

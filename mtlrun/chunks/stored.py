@@ -33,10 +33,10 @@ from mtlrun.chunks.sums import (
     task_names,
 )
 from mtlrun.chunks.table import ChunkedTable
-from mtlrun.engine.outcome import WorkItem
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.record import OK
 from mtlrun.errors import ConfigError, DataError, MtlrunError
+from mtlrun.parallel.outcome import WorkItem
+from mtlrun.parallel.pool import Pool
+from mtlrun.parallel.status import OK
 from mtlrun.problem.statistics import TaskStatistics
 
 Array = np.ndarray[Any, np.dtype[Any]]

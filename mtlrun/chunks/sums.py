@@ -24,10 +24,10 @@ from typing import Any, Self
 import numpy as np
 
 from mtlrun.chunks.table import Chunk, ChunkedTable, release_memory
-from mtlrun.engine.averages import shrunken_variances
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.record import OK
+from mtlrun.engine.evaluation import shrunken_variances
 from mtlrun.errors import ConfigError, DataError, counted, listed
+from mtlrun.parallel.pool import Pool
+from mtlrun.parallel.status import OK
 from mtlrun.problem import memory
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData

@@ -17,25 +17,25 @@ from urllib.parse import unquote
 import numpy as np
 import pandas as pd
 
-from mtlrun.data.files import data_file, suffix_of
-from mtlrun.data.formats.text import checked_names, decode
-from mtlrun.data.frames import (
+from mtlrun.data.reading.files import data_file, suffix_of
+from mtlrun.data.reading.formats.text import checked_names, decode
+from mtlrun.data.reading.frames import (
     column_name,
     reading_parquet,
     several,
     typed,
     whole_frame,
 )
-from mtlrun.data.named_columns import matching, target_columns
-from mtlrun.data.names import (
+from mtlrun.data.reading.named_columns import matching, target_columns
+from mtlrun.data.reading.names import (
     MISSING,
     Names,
     is_number,
     is_spreadsheet_error,
     without_markers,
 )
-from mtlrun.data.table import Table, optional_module
-from mtlrun.data.weights import tasks_without_weight
+from mtlrun.data.reading.table import Table, optional_module
+from mtlrun.data.roles.weights import tasks_without_weight
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed, open_regular
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
@@ -702,7 +702,7 @@ def _header(stream: IO[bytes], file: Path) -> list[str]:
     Raises
     ------
     DataError
-        As `mtlrun.data.formats.text.checked_names`; for too many columns, and for other
+        As `mtlrun.data.reading.formats.text.checked_names`; for too many columns, and for other
         separators than commas.
     """
     record = b""

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from mtlrun.comparison.leaderboard import Leaderboard
     from mtlrun.comparison.options import CompareOptions, TargetColumns
     from mtlrun.comparison.result import Comparison
-    from mtlrun.data.roles import Roles
-    from mtlrun.tables.report_table import ReportTable
+    from mtlrun.data.roles.roles import Roles
+    from mtlrun.show.report_table import ReportTable
 
 #: Make an option of the command, in one of the two panels of its help.
 column = partial(options.option, "Roles of the columns")
@@ -331,7 +331,7 @@ def compare(
     The verdict and the best methods are printed; the report and the best model, ready for
     `mtlrun predict`, are written to DIR/compare/<name of the table>.
     """
-    from mtlrun.data.files import data_file
+    from mtlrun.data.reading.files import data_file
 
     # A file that does not exist is reported at once, before the imports below, which
     # take seconds.
@@ -341,7 +341,7 @@ def compare(
     from mtlrun.comparison.compare import short_name
     from mtlrun.comparison.options import FOLDS, CompareOptions, TargetColumns
     from mtlrun.comparison.result import refuse_tables
-    from mtlrun.data.roles import Roles
+    from mtlrun.data.roles.roles import Roles
     from mtlrun.engine.store import check_folder
 
     # The results are named after the table, not after Mulan's list of its labels.
@@ -424,7 +424,7 @@ def _run(
 
     If anything ends the comparison early, the leaderboard of the finished fits is kept.
     """
-    from mtlrun.comparison.compare import run_comparison
+    from mtlrun.api import run_comparison
 
     folder = progress.folder
     try:
@@ -548,7 +548,7 @@ class CompareProgress:
         """Show how far the comparison is, best methods first, every few seconds."""
         from rich.text import Text
 
-        from mtlrun.tables.report_table import text_lines
+        from mtlrun.show.report_table import text_lines
 
         now = clock.monotonic()
         if self.quiet or board.progress is None:
@@ -636,7 +636,7 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
         curve_grid,
         leaderboard_grid,
     )
-    from mtlrun.tables.report_table import score, text_lines
+    from mtlrun.show.report_table import score, text_lines
 
     board = result.board
     width = output().width

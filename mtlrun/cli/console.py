@@ -30,8 +30,8 @@ from mtlrun.utils.text import sanitize
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mtlrun.data.cards import Card, FileSpec
-    from mtlrun.lab.spec import Experiment
+    from mtlrun.data.sets.cards import Card, FileSpec
+    from mtlrun.lab.experiment.spec import Experiment
 
 #: Greatest width of a line of prose, in columns, however wide the terminal is.
 MAX_PROSE_WIDTH = 100
@@ -279,8 +279,8 @@ def ensure_data(
     missing = missing_data(experiment, data_dir)
     if not missing:
         return
-    from mtlrun.data.fetch import fetch_dataset
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.sets.fetch import fetch_dataset
+    from mtlrun.data.sets.files import data_directory
 
     folder = data_directory(data_dir)
     for card, _, files in missing:
@@ -325,8 +325,8 @@ def _check_addresses(missing: Missing, data_dir: Path | None) -> None:
 
 def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:
     """Return card, variant and missing files of each incomplete data set."""
-    from mtlrun.data.cards import load_card
-    from mtlrun.data.files import data_directory, missing_files
+    from mtlrun.data.sets.cards import load_card
+    from mtlrun.data.sets.files import data_directory, missing_files
 
     folder = data_directory(data_dir)
     variants: dict[tuple[str, Any], None] = {}

@@ -30,9 +30,9 @@ from mtlrun.cli.options import (
 from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
-    from mtlrun.data.cards import Card, FileSpec
     from mtlrun.data.dataset import Dataset
-    from mtlrun.data.load import Fact
+    from mtlrun.data.sets.cards import Card, FileSpec
+    from mtlrun.data.sets.load import Fact
 
 app = typer.Typer(
     cls=Group,
@@ -59,8 +59,8 @@ VariantName = Annotated[
 @app.command("list", cls=Command)
 def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
     """List all data sets with their size, and whether their files are available."""
-    from mtlrun.data.cards import card_paths, read_card
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.sets.cards import card_paths, read_card
+    from mtlrun.data.sets.files import data_directory
 
     folder = data_directory(data_dir)
     columns = ("id", "rows", "features", "tasks", "available", "title")
@@ -89,8 +89,8 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
 @app.command(cls=Command)
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     """Describe a data set: files with hashes, licence, citation and statistics."""
-    from mtlrun.data.files import get_it
-    from mtlrun.data.load import compare_statistics
+    from mtlrun.data.sets.files import get_it
+    from mtlrun.data.sets.load import compare_statistics
 
     folder, (card,) = _cards(data_dir, id)
     selected = card.variant(variant)
@@ -136,7 +136,7 @@ def check(
     Lists far cells, names that are written in several ways, tasks in another unit,
     columns that give the target away, and repeated rows. Nothing is changed.
     """
-    from mtlrun.data.check import check_table
+    from mtlrun.data.roles.check import check_table
 
     found = check_table(table, target=target or (), task=task, drop=drop or ())
     records = found.to_dict("records")
@@ -174,8 +174,8 @@ def verify(
 
     Exits with code 2 if anything differs from the data card.
     """
-    from mtlrun.data.cards import card_paths
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.sets.cards import card_paths
+    from mtlrun.data.sets.files import data_directory
 
     names = ids or list(card_paths(data_directory(data_dir)))
     folder, cards = _cards(data_dir, *names)
@@ -211,8 +211,8 @@ def fetch(
     ] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
-    from mtlrun.data.fetch import check_address, fetch_dataset, shown_address
-    from mtlrun.data.files import get_it, missing_files
+    from mtlrun.data.sets.fetch import check_address, fetch_dataset, shown_address
+    from mtlrun.data.sets.files import get_it, missing_files
 
     if url is not None and len(ids) > 1:
         raise UserError(
@@ -271,8 +271,8 @@ def add(
 
     The file is recognized by its content, not by its name.
     """
-    from mtlrun.data.fetch import add_file
-    from mtlrun.data.files import missing_files
+    from mtlrun.data.sets.fetch import add_file
+    from mtlrun.data.sets.files import missing_files
 
     folder, (card,) = _cards(data_dir, id)
     for stored in add_file(card, file, folder):
@@ -287,8 +287,8 @@ def add(
 
 def _cards(data_dir: Path | None, *ids: str) -> tuple[Path, list[Card]]:
     """Return the data directory and the cards of these data sets."""
-    from mtlrun.data.cards import check_id, load_card
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.sets.cards import check_id, load_card
+    from mtlrun.data.sets.files import data_directory
 
     folder = data_directory(data_dir)
     return folder, [load_card(check_id(id), folder) for id in ids]
@@ -301,7 +301,7 @@ def _title(card: Card) -> str:
 
 
 def _availability(card: Card, folder: Path) -> str:
-    from mtlrun.data.files import missing_files
+    from mtlrun.data.sets.files import missing_files
 
     needed = card.needed()
     if not needed:
@@ -345,7 +345,7 @@ def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
     DataError
         If the content of the file is wrong.
     """
-    from mtlrun.data.files import find_file, verify_file
+    from mtlrun.data.sets.files import find_file, verify_file
 
     if find_file(card, spec, folder) is None:
         say(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
@@ -362,7 +362,7 @@ def _load_statistics(
     card: Card, variant: str | None, folder: Path
 ) -> tuple[Dataset, list[Fact]]:
     """Load a data set, and compare its statistics with the statistics on its card."""
-    from mtlrun.data.load import compare_statistics, load_dataset
+    from mtlrun.data.sets.load import compare_statistics, load_dataset
 
     dataset = load_dataset(card.id, data_dir=folder, variant=variant)
     expected = card.variant(variant).statistics
@@ -408,7 +408,7 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
     The statistics of a variant are checked if the card states them and the files are
     present; variants of simulated data sets have none.
     """
-    from mtlrun.data.files import find_file
+    from mtlrun.data.sets.files import find_file
 
     missing = set()
     for spec in card.files:
@@ -436,7 +436,7 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
 
 def _verify_hash(card: Card, spec: FileSpec, folder: Path) -> bool:
     """Check the hash of one file, print the outcome and return whether it is right."""
-    from mtlrun.data.files import verify_file
+    from mtlrun.data.sets.files import verify_file
 
     try:
         file = verify_file(card, spec, folder)

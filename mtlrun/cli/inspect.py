@@ -27,10 +27,10 @@ from mtlrun.errors import UserError, counted, listed
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
+    from mtlrun.catalog.registry import MethodInfo
     from mtlrun.engine.plan import JobState, PlannedJob
-    from mtlrun.estimators.registry import MethodInfo
+    from mtlrun.lab.experiment.spec import Experiment
     from mtlrun.lab.plan import Plan
-    from mtlrun.lab.spec import Experiment
 
 
 def show(
@@ -57,8 +57,8 @@ def show(
         _show_model(Path(target), as_json)
         return
 
-    from mtlrun.lab.catalogue import same_name
-    from mtlrun.lab.load import load_experiment
+    from mtlrun.lab.experiment.catalogue import same_name
+    from mtlrun.lab.experiment.load import load_experiment
 
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
@@ -167,7 +167,7 @@ def _claims(config: dict[str, Any]) -> list[str]:
 
 
 def _format_check(check: dict[str, Any]) -> str:
-    from mtlrun.lab.report.config_texts import format_mapping
+    from mtlrun.lab.report.sections import format_mapping
 
     parameters = {key: value for key, value in check.items() if key != "kind"}
     return format_mapping({"": check["kind"], **parameters}).strip()
@@ -188,8 +188,8 @@ def _published_numbers(config: dict[str, Any]) -> list[str]:
 
 def _references(experiment: Experiment) -> list[str]:
     """Return the sources of the methods, and then of the analyses, of an experiment."""
-    from mtlrun.engine.methods import declared
-    from mtlrun.estimators.registry import METHODS
+    from mtlrun.catalog.methods import declared
+    from mtlrun.catalog.registry import METHODS
 
     methods: dict[str, str] = {}
     analyses: dict[str, str] = {}
@@ -224,7 +224,7 @@ def status(
 ) -> None:
     """Show how many cells of an experiment are done, failed, outdated or missing."""
     from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
-    from mtlrun.lab.load import load_experiment
+    from mtlrun.lab.experiment.load import load_experiment
     from mtlrun.lab.plan import plan, unused_jobs
 
     experiment = load_experiment(
@@ -311,7 +311,7 @@ def _provenance_lines(run_plan: Plan, states: Sequence[JobState]) -> list[str]:
 
 
 def _commit_age(commit: str) -> str:
-    from mtlrun.engine.record import commits_since
+    from mtlrun.engine.environment import commits_since
 
     n_commits = commits_since(commit)
     if n_commits is None:
@@ -323,7 +323,7 @@ def _commit_age(commit: str) -> str:
 
 def _user_code_lines(run_plan: Plan) -> list[str]:
     """Return which code of the user determines whether a cell is up to date."""
-    from mtlrun.engine.methods import CODE_SUFFIXES
+    from mtlrun.catalog.methods import CODE_SUFFIXES
 
     names: set[str] = set()
     for row in run_plan.wanted:
@@ -382,8 +382,8 @@ def validate(
 
     All problems are listed at once, each with file, line and column.
     """
-    from mtlrun.lab.catalogue import catalogue
-    from mtlrun.lab.load import replaced_values, validate_file
+    from mtlrun.lab.experiment.catalogue import catalogue
+    from mtlrun.lab.experiment.load import replaced_values, validate_file
 
     targets = paths or [str(entry.path) for entry in catalogue()]
     n_invalid = 0
@@ -493,8 +493,8 @@ HINTS = {
 
 def _describe_methods(names: list[str], form: Format) -> None:
     """Print full descriptions of some methods, or of all without names."""
+    from mtlrun.catalog.registry import BASELINES, METHODS, get_method
     from mtlrun.estimators.metadata import references
-    from mtlrun.estimators.registry import BASELINES, METHODS, get_method
 
     methods = [*METHODS.values(), *BASELINES.values()]
     if names:
@@ -512,7 +512,7 @@ def _describe_methods(names: list[str], form: Format) -> None:
 
 
 def _describe_method(info: MethodInfo) -> str:
-    from mtlrun.estimators.registry import METHODS
+    from mtlrun.catalog.registry import METHODS
 
     lines = [f"{info.name}: {info.summary}"]
     classifier = METHODS.get(f"{info.name}Classifier")
@@ -524,7 +524,7 @@ def _describe_method(info: MethodInfo) -> str:
 
 
 def _experiments() -> list[tuple[str, str]]:
-    from mtlrun.lab.catalogue import catalogue
+    from mtlrun.lab.experiment.catalogue import catalogue
 
     rows = []
     for entry in catalogue():
@@ -534,7 +534,7 @@ def _experiments() -> list[tuple[str, str]]:
 
 
 def _methods() -> list[tuple[str, str]]:
-    from mtlrun.estimators.registry import BASELINES, METHODS
+    from mtlrun.catalog.registry import BASELINES, METHODS
 
     methods = [*METHODS.values(), *BASELINES.values()]
     return [(info.name, info.summary) for info in methods]
@@ -544,8 +544,8 @@ def _analyses() -> list[tuple[str, str]]:
     """Return the name and summary of each analysis, and its quantities on a second
     row.
     """
-    from mtlrun.engine.analysis import ANALYSES
-    from mtlrun.engine.methods import declared
+    from mtlrun.catalog.analysis import ANALYSES
+    from mtlrun.catalog.methods import declared
 
     rows = []
     for name, path in ANALYSES.items():
@@ -558,8 +558,8 @@ def _analyses() -> list[tuple[str, str]]:
 
 
 def _datasets() -> list[tuple[str, str]]:
-    from mtlrun.data.cards import card_paths, read_card
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.sets.cards import card_paths, read_card
+    from mtlrun.data.sets.files import data_directory
 
     rows = []
     for path in card_paths(data_directory()).values():
@@ -608,8 +608,8 @@ def env(
 
     Each default is shown with its origin.
     """
-    from mtlrun.data.files import data_directory
-    from mtlrun.engine.record import host_info, source_info
+    from mtlrun.data.sets.files import data_directory
+    from mtlrun.engine.environment import host_info, source_info
     from mtlrun.utils.io import configs_dir, datasets_dir
     from mtlrun.utils.plugins import DATASETS_GROUP, METHODS_GROUP, plugins
 

@@ -223,7 +223,7 @@ def _files(ending: str) -> Completions:
 
 def _experiments() -> Completions:
     """Yield paper items by id and by their short name where it is unambiguous."""
-    from mtlrun.lab.catalogue import catalogue
+    from mtlrun.lab.experiment.catalogue import catalogue
 
     entries = [entry for entry in catalogue() if entry.kind != "train"]
     names = [entry.artefact for entry in entries]
@@ -237,7 +237,7 @@ def _experiments() -> Completions:
 
 def _trainings() -> Completions:
     """Yield the experiments that train a model."""
-    from mtlrun.lab.catalogue import catalogue
+    from mtlrun.lab.experiment.catalogue import catalogue
 
     for entry in catalogue():
         if entry.kind == "train":
@@ -246,7 +246,7 @@ def _trainings() -> Completions:
 
 
 def _methods() -> Completions:
-    from mtlrun.estimators.registry import BASELINES, METHODS
+    from mtlrun.catalog.registry import BASELINES, METHODS
 
     return [(name, info.summary) for name, info in (METHODS | BASELINES).items()]
 
@@ -288,8 +288,8 @@ def datasets(ctx: typer.Context) -> Completions:
     """Complete data sets: shipped, of other packages, and of the user's data
     directory.
     """
-    from mtlrun.data.cards import card_paths
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.sets.cards import card_paths
+    from mtlrun.data.sets.files import data_directory
 
     folder = data_directory(ctx.params.get("data_dir"))
     return [(name, "") for name in card_paths(folder)]
@@ -298,7 +298,7 @@ def datasets(ctx: typer.Context) -> Completions:
 @completer
 def metrics(ctx: typer.Context) -> Completions:
     """Complete metrics."""
-    from mtlrun.engine.interfaces import METRIC_INFO
+    from mtlrun.catalog.interfaces import METRIC_INFO
 
     completions = []
     for name, metric in METRIC_INFO.items():
@@ -335,7 +335,7 @@ def _layers(ctx: typer.Context) -> list[dict[str, Any]]:
     """Return the content of the experiment's file, and of the files that it extends."""
     import yaml
 
-    from mtlrun.lab.catalogue import find
+    from mtlrun.lab.experiment.catalogue import find
     from mtlrun.utils.io import read_text_file
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)

@@ -78,7 +78,7 @@ def plot(
     its own, named after it.
     """
     from mtlrun.lab.report.plots import KINDS
-    from mtlrun.tables.drawing import FORMATS, check_drawing
+    from mtlrun.show.drawing import FORMATS, check_drawing
 
     output_dir, out = options.file_or_folder(output_dir, out, FORMATS)
     folder = Path(target)
@@ -98,13 +98,18 @@ def plot(
             _say_other_kinds(chosen, fitting_kinds(folder))
         return
     if column is None and (folder / "pictures.json").is_file():
-        from mtlrun.comparison.drawing import plot_folder
-        from mtlrun.comparison.pictures import PICTURES
+        from mtlrun.comparison.gallery import read_pictures
+        from mtlrun.show.picture_drawing import picture_file
+        from mtlrun.show.pictures import PICTURES
+        from mtlrun.utils.outputs import write_output
 
         chosen = kind or PICTURES[0]
         out = out or _figure_file(folder, chosen)
         with writing(out, remedy="Choose another --out."):
-            plot_folder(folder, chosen, out, tasks or ())
+            check_drawing("kind of picture of a comparison", chosen, PICTURES, out)
+            picture = read_pictures(folder).of_kind(chosen, tasks or ())
+            kind_of_file = out.suffix.lower().removeprefix(".")
+            write_output(out, picture_file(picture, kind_of_file))
         say(str(out))
         if kind is None:
             _say_other_kinds(chosen, PICTURES)

@@ -121,8 +121,8 @@ def predict(
     import numpy as np
 
     from mtlrun.model.files import files_of, load_model, used
+    from mtlrun.model.fitted import answers_table, to_csv
     from mtlrun.model.intervals import LEVEL
-    from mtlrun.model.prediction_tables import answers_table, to_csv
 
     output_file = output or Path(f"{stem_of(data)}-predictions.csv")
     remedy = "Choose another file with --output (- prints to the terminal)."
@@ -253,7 +253,7 @@ def _read_file(
     fitted: Model, data: str, task: str | None, quiet: bool
 ) -> tuple[Any, Any]:
     """Return X and tasks of the rows of a file, and print what is unusual about it."""
-    from mtlrun.data.schema import read_rows
+    from mtlrun.data.roles.schema import read_rows
 
     schema = fitted.schema
     if fitted.by_task and task:
@@ -291,8 +291,8 @@ def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, A
 
     If the model was trained on the same data set, the options of the training apply.
     """
-    from mtlrun.data.load import load_dataset
-    from mtlrun.data.schema import count_gaps, gap_warning
+    from mtlrun.data.roles.schema import count_gaps, gap_warning
+    from mtlrun.data.sets.load import load_dataset
 
     trained_on = fitted.about["dataset"]
     options = {}

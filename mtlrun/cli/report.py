@@ -151,10 +151,10 @@ def _report_one(
     With a format the report is printed or written to a file and nothing else is
     written, because the folder may be read-only or belong to someone else.
     """
-    from mtlrun.engine.record import FAILED
     from mtlrun.lab.report.build import build_report, check_problems
     from mtlrun.lab.report.formats import latex
     from mtlrun.lab.report.run import jobs_with_outcome
+    from mtlrun.parallel.status import FAILED
 
     run_report = build_report(folder)
     if write_files:
@@ -193,7 +193,7 @@ def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
     folder = Path(target)
     if (folder / "run.json").is_file():
         return folder
-    from mtlrun.lab.load import run_of
+    from mtlrun.lab.experiment.load import run_of
 
     try:
         return output_dir / run_of(target, profile=profile)
@@ -389,10 +389,10 @@ def _report_many(
     Without a format all reports, pages and the summary are written. The format html
     writes the pages and the index; md and json are only printed.
     """
-    from mtlrun.engine.record import FAILED
     from mtlrun.lab.batch import artefacts
     from mtlrun.lab.report.run import jobs_with_outcome
     from mtlrun.lab.report.summary import read_overview
+    from mtlrun.parallel.status import FAILED
 
     check_format(form, "format of a summary")
     if merge:

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from mtlrun.engine.plan import PlannedJob
     from mtlrun.engine.run import RunSummary
     from mtlrun.lab.batch import Batch
+    from mtlrun.lab.experiment.spec import Experiment
     from mtlrun.lab.plan import Plan
     from mtlrun.lab.report.build import Report
     from mtlrun.lab.report.summary import Overview, RunReport
-    from mtlrun.lab.spec import Experiment
 
 #: Profile of `mtlrun reproduce all` if none is given.
 DEFAULT_PROFILE = "quick"
@@ -88,8 +88,8 @@ class Request:
 
     def compute(self, run_plan: Plan) -> RunSummary:
         """Run the jobs of a plan that are missing, and show the progress."""
-        from mtlrun.engine.progress import make_progress
         from mtlrun.engine.run import CANNOT_WRITE_REMEDY, run
+        from mtlrun.parallel.progress import make_progress
 
         with io.writing(run_plan.folder, CANNOT_WRITE_REMEDY):
             return run(
@@ -181,10 +181,10 @@ def reproduce(
 
 def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
     """Reproduce one experiment; return the exit code."""
-    from mtlrun.lab.load import load_experiment
+    from mtlrun.lab.experiment.load import load_experiment
     from mtlrun.lab.plan import plan
+    from mtlrun.lab.results import scale_warnings
     from mtlrun.lab.row_filters import check_interpretation
-    from mtlrun.lab.scales import scale_warnings
 
     check_format(request.form)
     experiment = load_experiment(

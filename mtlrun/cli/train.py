@@ -24,8 +24,8 @@ from mtlrun.utils.outputs import check_ending
 from mtlrun.utils.text import id_of, stem_of
 
 if TYPE_CHECKING:
-    from mtlrun.data.cards import Card
-    from mtlrun.estimators.registry import MethodInfo
+    from mtlrun.catalog.registry import MethodInfo
+    from mtlrun.data.sets.cards import Card
 
 #: Sources of data sets whose X holds strings of letters.
 STRING_SOURCES = ("fasta", "uci:splice", "strings:")
@@ -99,7 +99,7 @@ def init(
 ) -> None:
     """Write a commented training file for a data set, ready for `mtlrun train`."""
     if schema:
-        from mtlrun.lab.schema import config_schema
+        from mtlrun.lab.experiment.schema import config_schema
 
         _write(
             json.dumps(config_schema(), indent=1) + "\n",
@@ -113,8 +113,8 @@ def init(
             "no data set named",
             "Choose one from `mtlrun data list`, then: mtlrun init NAME",
         )
-    from mtlrun.data.cards import load_card
-    from mtlrun.data.files import data_directory
+    from mtlrun.data.sets.cards import load_card
+    from mtlrun.data.sets.files import data_directory
 
     card = load_card(dataset, data_directory(data_dir))
     path = output or Path(f"{dataset}.yaml")
@@ -206,7 +206,7 @@ def _dataset_lines(card: Card) -> list[str]:
 
 
 def _method_lines(name: str, card: Card) -> list[str]:
-    from mtlrun.estimators.registry import get_method
+    from mtlrun.catalog.registry import get_method
 
     info = None if ":" in name else get_method(name)
     if info is None or info.foreign:
@@ -299,13 +299,13 @@ def train(
     The model, its metrics, the predictions of the test rows and a page are written to
     DIR/<id of the training file>. `mtlrun init` writes a training file to start from.
     """
-    from mtlrun.engine.pool import Pool
-    from mtlrun.engine.progress import make_progress
-    from mtlrun.lab.load import chunk_training, load_training
+    from mtlrun.lab.experiment.load import chunk_training, load_training
     from mtlrun.lab.training import train as fit
     from mtlrun.model.baseline import baseline_warnings
     from mtlrun.model.parts import saved_part_lines
     from mtlrun.model.train import PAGE, training_lines
+    from mtlrun.parallel.pool import Pool
+    from mtlrun.parallel.progress import make_progress
 
     if config.endswith((".yaml", ".yml")) and not Path(config).exists():
         raise ConfigError(
@@ -315,7 +315,7 @@ def train(
     progress = make_progress(quiet=quiet)
     chunked = chunk_training(config, overrides or (), seed)
     if chunked is not None:
-        from mtlrun.lab.chunk_training import train_chunks
+        from mtlrun.chunks.train import train_chunks
 
         pool = Pool(jobs, backend, scheduler)
         trained = train_chunks(

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from mtlrun.catalog.methods import class_path, parameter_names
+from mtlrun.catalog.registry import BASELINES, METHODS, build, load_class
 from mtlrun.comparison.verdict import (
     CARRIED,
     FAMILIES,
@@ -28,7 +30,6 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import GROUP, ORDER, TIME
 from mtlrun.engine.job import TABLE_WITH_ELAPSED, TABLE_WITH_LEVELS, with_params
-from mtlrun.engine.methods import class_path, parameter_names
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
 from mtlrun.estimators.compare_baselines import (
     FOREST,
@@ -40,7 +41,6 @@ from mtlrun.estimators.compare_baselines import (
 )
 from mtlrun.estimators.inputs import takes_groups
 from mtlrun.estimators.metadata import MethodMetadata, Scale
-from mtlrun.estimators.registry import BASELINES, METHODS, build, load_class
 from mtlrun.solvers.hierarchical.smooth_parts import MAX_CROSSED_LEVELS
 
 BASELINES_MODULE = "mtlrun.estimators.baselines"

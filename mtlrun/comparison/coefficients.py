@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.gallery import longest_arrows
-from mtlrun.comparison.pictures import Shrinkage, ShrinkagePicture
-from mtlrun.data.names import distinct
+from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError
 from mtlrun.model.fitted import Model
 from mtlrun.model.plots import estimates_of
-from mtlrun.tables.report_table import Column, ReportTable, fixed_kind
+from mtlrun.show.pictures import Shrinkage, ShrinkagePicture
+from mtlrun.show.report_table import Column, ReportTable, fixed_kind
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:

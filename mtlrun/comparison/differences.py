@@ -7,7 +7,9 @@ that are most alike.
 
 from __future__ import annotations
 
+import csv
 import math
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -21,15 +23,16 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.comparison.atlas import SIMILAR, read_lines
+from mtlrun.catalog.analysis import published_path
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.names import distinct
+from mtlrun.data.reading.names import distinct
 from mtlrun.data.splits import ORDER, TIME, WEIGHT
 from mtlrun.errors import ConfigError, MtlrunError
 from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
 from mtlrun.solvers.hierarchical.profile import VarianceInterval
+from mtlrun.utils.io import read_text_file
 
 #: Level of the tests.
 LEVEL = 0.05
@@ -327,3 +330,32 @@ def _gains_by_distance(
         # Of each table, the first and so the nearest number of rows counts.
         mean_gains.setdefault(key[0], math.fsum(gains[key]) / len(gains[key]))
     return mean_gains
+
+
+#: Gains of the first edition on all tables.
+GAINS = "atlas/gains.csv"
+
+
+#: Gains of the second edition, which a comparison shows for similar tables.
+SIMILAR = "atlas/similar.csv"
+
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def read_lines(name: str) -> tuple[list[dict[str, str]], str]:
+    """Return the lines of a table of the atlas, and the day on which it was made.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file, or it is none of the atlas.
+    """
+    lines = read_text_file(published_path(name)).split("\n")
+    day = _DATE.search(lines[0]) if lines else None
+    if day is None:
+        raise ConfigError(
+            f"{name}:1: no date",
+            "Make the file with scripts/atlas_tables.py or scripts/atlas_pairs.py.",
+        )
+    return list(csv.DictReader(lines[1:])), day.group()

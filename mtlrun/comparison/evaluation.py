@@ -27,13 +27,11 @@ from mtlrun.comparison.gain import (
     squared_losses,
     task_scales,
 )
-from mtlrun.engine.averages import std, task_means
+from mtlrun.engine.evaluation import std, task_means
+from mtlrun.show.quantities import AUC, NMSE
 
 Array = np.ndarray
 
-#: Measures of gains.
-AUC = "AUC"
-NMSE = "nMSE"
 ERROR_RATE = "error rate"
 LOG_LOSS = "log loss"
 

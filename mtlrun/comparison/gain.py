@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from mtlrun.engine.averages import shrunken_variances
+from mtlrun.engine.evaluation import shrunken_variances
 
 Array = np.ndarray
 

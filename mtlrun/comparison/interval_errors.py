@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.catalog.registry import build
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, SPLIT_KEYS, fold_rows
 from mtlrun.engine.evaluation import TrainTestData, predict_std
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Job, with_params
-from mtlrun.estimators.registry import build
 from mtlrun.model.intervals import (
     LEVEL,
     MIN_TASK_ERRORS,

@@ -7,30 +7,30 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mtlrun.catalog.method import Method
+from mtlrun.catalog.methods import (
+    Versions,
+    complete,
+    method_paths,
+    resolved,
+    versions_of,
+)
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import table_source_name
+from mtlrun.data.sets.load import table_source_name
 from mtlrun.engine.job import (
     HALVING,
     TABLE,
     DatasetRef,
     Features,
     Job,
-    Method,
     Scoring,
     Search,
     Split,
     job_seed,
     purpose_of,
     with_params,
-)
-from mtlrun.engine.methods import (
-    Versions,
-    complete,
-    method_paths,
-    resolved,
-    versions_of,
 )
 from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.model.train import TrainingJob

@@ -18,15 +18,13 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.comparison.evaluation import (
-    AUC,
     ERROR_RATE,
     LOG_LOSS,
-    NMSE,
     ComparedMethod,
     Evaluation,
 )
 from mtlrun.comparison.gain import Gain, SmallestGain
-from mtlrun.comparison.remaining_time import BoardProgress
+from mtlrun.comparison.schedule import BoardProgress
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
     MULTITASK,
@@ -38,7 +36,8 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
-from mtlrun.tables.report_table import (
+from mtlrun.show.quantities import AUC, NMSE
+from mtlrun.show.report_table import (
     Column,
     ReportTable,
     Section,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.comparison.candidates import read_families
-from mtlrun.data.frames import several
-from mtlrun.engine.pool import Pool
+from mtlrun.data.reading.frames import several
 from mtlrun.errors import ConfigError
+from mtlrun.parallel.pool import Pool
 from mtlrun.utils.sizes import FOLDS as MAX_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow
 

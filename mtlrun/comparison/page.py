@@ -14,7 +14,6 @@ from markupsafe import Markup
 from mtlrun.comparison.coefficients import coefficient_title
 from mtlrun.comparison.gallery import ComparisonPictures
 from mtlrun.comparison.leaderboard import Leaderboard, next_steps
-from mtlrun.comparison.pictures import Picture, PictureError, ShrinkagePicture
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,
@@ -23,9 +22,10 @@ from mtlrun.comparison.verdict import (
     SAFE,
     WORSE,
 )
-from mtlrun.tables.figures import Figure, Panel
-from mtlrun.tables.page import TEMPLATES, environment, render
-from mtlrun.tables.report_table import Section
+from mtlrun.show.figures import Figure, Panel
+from mtlrun.show.page import TEMPLATES, environment, render
+from mtlrun.show.pictures import Picture, PictureError, ShrinkagePicture
+from mtlrun.show.report_table import Section
 
 #: CSS class of the headline, by decision.
 DECISION_CLASSES = {
@@ -140,7 +140,7 @@ def comparison_page(
 
 def _figures(makers: Mapping[str, Callable[[], Picture]]) -> list[PageFigure]:
     """Return the figures that the comparison has numbers for."""
-    from mtlrun.comparison.drawing import inline_svg
+    from mtlrun.show.picture_drawing import inline_svg
 
     figures = []
     for name, make in makers.items():
@@ -156,7 +156,7 @@ def _figures(makers: Mapping[str, Callable[[], Picture]]) -> list[PageFigure]:
 
 def predictions_figure(pictures: ComparisonPictures) -> PageFigure | None:
     """Return observed against predicted values, a panel per task; None without them."""
-    from mtlrun.comparison.drawing import STRATEGY_COLORS, panel_svgs
+    from mtlrun.show.picture_drawing import STRATEGY_COLORS, panel_svgs
 
     try:
         picture = pictures.predictions()
@@ -177,8 +177,8 @@ def coefficient_figures(
 
     Panels that cannot name their tasks are left out: the table has all of them.
     """
-    from mtlrun.comparison.drawing import inline_figure, inline_svg
-    from mtlrun.tables.drawing import draw
+    from mtlrun.show.drawing import draw
+    from mtlrun.show.picture_drawing import inline_figure, inline_svg
 
     figures = []
     for index, picture in enumerate(shrinkages):

@@ -17,7 +17,7 @@ from mtlrun.comparison.candidates import (
     Candidate,
     nested_levels,
 )
-from mtlrun.comparison.evaluation import AUC, ERROR_RATE, LOG_LOSS, NMSE, Evaluation
+from mtlrun.comparison.evaluation import ERROR_RATE, LOG_LOSS, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.options import SPLITS, CompareOptions
 from mtlrun.comparison.verdict import (
@@ -28,7 +28,8 @@ from mtlrun.comparison.verdict import (
     SMALLEST_AUC,
 )
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.roles import TEST_SPLIT, Roles
+from mtlrun.data.roles.make import TEST_SPLIT
+from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import (
     GROUP,
     NEW_TASK,
@@ -45,6 +46,7 @@ from mtlrun.engine.evaluation import one_class
 from mtlrun.engine.job import TABLE_WITH_LEVELS, job_seed, purpose_of
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
+from mtlrun.show.quantities import AUC, NMSE
 
 #: Metrics that divide by the variance of a task -> their replacements where tasks have
 #: rows of their own. There, a task may have two test rows only, with a variance of

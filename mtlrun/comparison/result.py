@@ -24,11 +24,11 @@ from mtlrun.comparison.coefficients import (
     coefficient_table,
     is_common,
 )
-from mtlrun.comparison.evaluation import NMSE
 from mtlrun.comparison.gallery import (
     PICTURES_FILE,
     PREDICTIONS_FILE,
     ComparisonPictures,
+    pictures_of,
 )
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
@@ -40,30 +40,29 @@ from mtlrun.comparison.leaderboard import (
     sections,
     task_grid,
 )
-from mtlrun.comparison.picture_numbers import pictures_of
-from mtlrun.comparison.pictures import (
+from mtlrun.comparison.predictions import HeldOutPredictions
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.reading.files import Snapshot, data_file, digest, suffix_of
+from mtlrun.data.reading.frames import dump_frame
+from mtlrun.data.reading.names import class_task, distinct
+from mtlrun.data.reading.table import Table
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.weights import weights_of
+from mtlrun.engine.record import CELLS
+from mtlrun.engine.stored import COMPARED, read_sound
+from mtlrun.errors import DataError, UserError, with_arguments
+from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
+from mtlrun.model.fitted import Model, scores_table, to_csv
+from mtlrun.model.train import Trained, save_training
+from mtlrun.show.figures import Figure, Panel
+from mtlrun.show.pictures import (
     Interval,
     Picture,
     PictureError,
     ShrinkagePicture,
 )
-from mtlrun.comparison.predictions import HeldOutPredictions
-from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import Snapshot, data_file, digest, suffix_of
-from mtlrun.data.frames import dump_frame
-from mtlrun.data.names import class_task, distinct
-from mtlrun.data.roles import Roles
-from mtlrun.data.table import Table
-from mtlrun.data.weights import weights_of
-from mtlrun.engine.record import CELLS
-from mtlrun.engine.stored import COMPARED, read_sound
-from mtlrun.errors import DataError, UserError, with_arguments
-from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
-from mtlrun.model.fitted import Model
-from mtlrun.model.prediction_tables import scores_table, to_csv
-from mtlrun.model.train import Trained, save_training
-from mtlrun.tables.figures import Figure, Panel
-from mtlrun.tables.report_table import (
+from mtlrun.show.quantities import NMSE
+from mtlrun.show.report_table import (
     ReportTable,
     Section,
     csv_grid,
@@ -980,7 +979,7 @@ def _drawn(picture: Picture, ax: Any) -> Any:
     """
     import matplotlib.pyplot as plt
 
-    from mtlrun.comparison.drawing import draw
+    from mtlrun.show.picture_drawing import draw
 
     return draw(picture, ax, plt.figure)
 

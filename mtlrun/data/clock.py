@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_numeric_dtype
 
-from mtlrun.data.frames import typed
-from mtlrun.data.table import Table
+from mtlrun.data.reading.frames import typed
+from mtlrun.data.reading.table import Table
 from mtlrun.data.times import DATE, NUMBER, TimeSchema
 from mtlrun.errors import DataError
 
 if TYPE_CHECKING:
-    from mtlrun.data.roles import Roles
+    from mtlrun.data.roles.roles import Roles
 
 
 @dataclass(frozen=True)

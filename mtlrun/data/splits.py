@@ -14,8 +14,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import type_of_target
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.frames import plain_values, take_column
 from mtlrun.data.groups import group_folds, group_split, strata_of
+from mtlrun.data.reading.frames import plain_values, take_column
 from mtlrun.errors import DataError, counted, listed
 from mtlrun.utils.io import derive_seed
 
@@ -397,7 +397,7 @@ def split_rows(
     ----------
     dataset : Dataset
     kind : {"random", "kfold", "published", "balanced"}
-        See `mtlrun.lab.spec.SplitSpec`. The training rows of a random split do not
+        See `mtlrun.lab.experiment.spec.SplitSpec`. The training rows of a random split do not
         depend on `validation`, which is taken out of its test rows; a published split
         gives some of its training rows to validation.
     trial : int

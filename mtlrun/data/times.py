@@ -21,7 +21,7 @@ from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 from mtlrun.errors import DataError, listed, shorten
 
 if TYPE_CHECKING:
-    from mtlrun.data.table import Table
+    from mtlrun.data.reading.table import Table
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

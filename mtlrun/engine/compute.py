@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from mtlrun.engine.job import Job
-from mtlrun.engine.outcome import Outcome, attempt
 from mtlrun.engine.record import JobKind, Record
 from mtlrun.errors import DataError
+from mtlrun.parallel.outcome import Outcome, attempt
 from mtlrun.utils.io import canonical_json
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> D
     DataError
         If the data now have another fingerprint.
     """
-    from mtlrun.data.load import load_dataset
+    from mtlrun.data.sets.load import load_dataset
 
     dataset = load_dataset(name, data_dir=data_dir, **json.loads(options))
     if dataset.fingerprint != fingerprint:

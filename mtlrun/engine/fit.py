@@ -30,9 +30,11 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
+from mtlrun.catalog.analysis import AnalysisResult, Declaration, analysis_path
+from mtlrun.catalog.registry import build, load_class
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
-from mtlrun.engine.analysis import AnalysisResult, Declaration, analysis_path
+from mtlrun.engine.environment import host_info
 from mtlrun.engine.evaluation import Scores, TrainTestData
 from mtlrun.engine.job import (
     HALVING,
@@ -43,10 +45,10 @@ from mtlrun.engine.job import (
     strong_to_weak,
     with_params,
 )
-from mtlrun.engine.record import NOT_CONVERGED, OK, Record, candidates, host_info
+from mtlrun.engine.record import Record, candidates
 from mtlrun.errors import DataError, listed, one_line
-from mtlrun.estimators.registry import build, load_class
 from mtlrun.metrics import get_metric
+from mtlrun.parallel.status import NOT_CONVERGED, OK
 from mtlrun.utils.io import sha256_json
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.processes import limited_threads

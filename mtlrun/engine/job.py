@@ -16,18 +16,16 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any
 
+from mtlrun.catalog.method import Method, without_empty
+from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
-from mtlrun.engine.record import JobKind, Record, candidates, made_by
+from mtlrun.engine.record import JobKind, Record, candidates
 from mtlrun.utils.io import derive_seed, is_json_number, sha256_json
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
 SCHEMA = 3
-#: One reason for each change of splits, features, searches, scores or timings. The
-#: version of the protocol is one more than their number. Each change outdates all
-#: results stored before it.
-PROTOCOL_CHANGES: tuple[str, ...] = ()
 #: Prefix of the id of a data set that is a table of the user; titles omit it.
 OWN_TABLE = "own-"
 #: Id of a data frame of the user. The seeds of all their tables contain this id.
@@ -58,7 +56,7 @@ class DatasetRef:
             "options": self.options,
             "fingerprint": self.fingerprint,
         }
-        return _without_empty(fields)
+        return without_empty(fields)
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class Split:
             "name": self.name,
             "validation": self.validation,
         }
-        return _without_empty(fields)
+        return without_empty(fields)
 
 
 #: Kinds of the feature step of a table. The second one adds columns of further groups,
@@ -146,42 +144,7 @@ class Features:
             "normalize": self.normalize,
             "hash_bits": self.hash_bits,
         }
-        return _without_empty(fields)
-
-
-@dataclass(frozen=True)
-class Method:
-    """An estimator or an analysis, with its parameters.
-
-    Classes and analyses of mtlrun are identified by their names, others by
-    ``package.module:name``.
-
-    Attributes
-    ----------
-    estimator : str
-        Empty for an analysis.
-    measure : str
-        Name of the analysis; empty for an estimator.
-    params : dict
-        Includes nested estimators and random states.
-    published : dict of str to str
-        Name and sha256 of each file of published numbers that the analysis reads.
-    """
-
-    estimator: str = ""
-    measure: str = ""
-    params: dict[str, Any] = field(default_factory=dict)
-    published: dict[str, str] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are not empty."""
-        fields = {
-            "estimator": self.estimator,
-            "measure": self.measure,
-            "params": self.params,
-            "published": self.published,
-        }
-        return _without_empty(fields)
+        return without_empty(fields)
 
 
 #: Value of `Search.on`: only the better half of the candidates goes on after each fold.
@@ -246,7 +209,7 @@ class Search:
             "n_first": self.n_first,
             "survivors": self.survivors,
         }
-        return _without_empty(fields)
+        return without_empty(fields)
 
 
 @dataclass(frozen=True)
@@ -302,7 +265,7 @@ class Scoring:
             "keep": list(self.keep),
             "timing": _dict_of(self.timing),
         }
-        return _without_empty(fields)
+        return without_empty(fields)
 
 
 @dataclass(frozen=True)
@@ -322,7 +285,7 @@ class Job:
         Number of the fold; None unless the job is a fold.
     versions : dict of str to int or str
         Versions of the code that computes the job, see
-        `mtlrun.engine.methods.versions_of`.
+        `mtlrun.catalog.methods.versions_of`.
     """
 
     dataset: DatasetRef | None
@@ -362,7 +325,7 @@ class Job:
             "search": self._search_dict(),
             "fold": self.fold,
         }
-        return {"schema": SCHEMA, "family": self.kind.value, **_without_empty(fields)}
+        return {"schema": SCHEMA, "family": self.kind.value, **without_empty(fields)}
 
     def _search_dict(self) -> dict[str, Any] | None:
         if self.search is None:
@@ -507,15 +470,6 @@ def _scoring_from(content: Mapping[str, Any]) -> Scoring:
     return Scoring(**fields)
 
 
-def is_nested(value: object) -> TypeGuard[Mapping[str, Any]]:
-    """Whether the value of a parameter describes an estimator."""
-    return (
-        isinstance(value, Mapping)
-        and isinstance(value.get("estimator"), str)
-        and set(value) <= {"estimator", "params"}
-    )
-
-
 def with_params(
     params: Mapping[str, Any], changes: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -542,15 +496,6 @@ def with_params(
 
 def _dict_of(part: DatasetRef | Features | Timing | None) -> dict[str, Any] | None:
     return None if part is None else part.to_dict()
-
-
-def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a dictionary without None and without empty texts, lists and mappings."""
-    return {
-        name: value
-        for name, value in fields.items()
-        if value is not None and value not in ("", (), [], {})
-    }
 
 
 def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:

@@ -13,11 +13,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal
 
+from mtlrun.catalog.methods import CODE_SUFFIXES, reason_of
 from mtlrun.engine.job import Job
-from mtlrun.engine.methods import CODE_SUFFIXES, reason_of
-from mtlrun.engine.record import FAILED, PROTOCOL, Record, ResultKey
+from mtlrun.engine.record import PROTOCOL, Record, ResultKey
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.errors import counted
+from mtlrun.parallel.status import FAILED
 
 
 @dataclass(frozen=True)

@@ -17,28 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.compute import compute_jobs
+from mtlrun.engine.environment import command_line, host_info, now, source_info
 from mtlrun.engine.job import Job, choice_of
-from mtlrun.engine.outcome import Outcome, WorkItem
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.progress import Progress
-from mtlrun.engine.record import (
-    DONE,
-    FAILED,
-    OK,
-    TIMEOUT,
-    JobKind,
-    Record,
-    candidates,
-    command_line,
-    host_info,
-    now,
-    source_info,
-)
+from mtlrun.engine.record import JobKind, Record, candidates
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.engine.stored import AGAIN
 from mtlrun.errors import DataError, counted
+from mtlrun.parallel.outcome import Outcome, WorkItem
+from mtlrun.parallel.pool import Pool
+from mtlrun.parallel.progress import Progress
+from mtlrun.parallel.status import DONE, FAILED, OK, TIMEOUT
 from mtlrun.utils.processes import exclusive_lock, timing_lock
 from mtlrun.utils.temporary import tidy_folders
 

@@ -19,16 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.packed import PACKED, PLAN_FIELDS, is_search, name_candidates, pack
-from mtlrun.engine.record import (
-    SCORES,
-    SCORES_DIGEST,
-    TIMEOUT,
-    JobKind,
-    Record,
-    Records,
-)
+from mtlrun.engine.record import SCORES, SCORES_DIGEST, JobKind, Record, Records
 from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import UserError
+from mtlrun.parallel.status import TIMEOUT
 from mtlrun.utils.arrays import array_digest, npz
 from mtlrun.utils.io import (
     MAX_FOLDER_DEPTH,

@@ -1,7 +1,7 @@
 """scikit-learn estimators and the registry of methods. Importing the package imports no
 numpy.
 
-The generated module `mtlrun.registry_data` lists the classes. Their modules are
+The generated module `mtlrun.estimators.declarations` lists the classes. Their modules are
 imported when a class is used.
 """
 
@@ -10,17 +10,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from mtlrun import registry_data
+from mtlrun.estimators import declarations
 
-__all__ = registry_data.__all__
+__all__ = declarations.__all__
 
 #: Name of each public class -> its module.
 HOMES: dict[str, str] = {
-    name: module for module, names in registry_data.CLASSES.items() for name in names
+    name: module for module, names in declarations.CLASSES.items() for name in names
 }
 
 if TYPE_CHECKING:
-    from mtlrun.registry_data import *  # noqa: F403
+    from mtlrun.estimators.declarations import *  # noqa: F403
 else:
     # With this function in sight, type checkers would accept any name.
     def __getattr__(name: str) -> Any:

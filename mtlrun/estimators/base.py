@@ -23,7 +23,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.data.dataset import check_fitted
-from mtlrun.data.frames import column_names, drop_column, ordered_columns, take_column
+from mtlrun.data.reading.frames import (
+    column_names,
+    drop_column,
+    ordered_columns,
+    take_column,
+)
 from mtlrun.estimators.inputs import (
     TaskLayout,
     check_targets,

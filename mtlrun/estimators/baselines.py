@@ -20,9 +20,9 @@ from sklearn.utils.validation import (
     has_fit_parameter,
 )
 
-from mtlrun.data.frames import column_names, plain_values
 from mtlrun.data.groups import group_folds, strata_of
-from mtlrun.data.weights import weighted_moments
+from mtlrun.data.reading.frames import column_names, plain_values
+from mtlrun.data.roles.weights import weighted_moments
 from mtlrun.estimators.inputs import (
     KeepsGroups,
     TaskLayout,

@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.weights import warn_of_scale
+from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.estimators.base import (
     BaseMTL,
     RegressorMTL,

@@ -23,8 +23,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mtlrun.data.dataset import check_fitted
-from mtlrun.data.frames import ordered_columns, plain_ids, plain_values, take_column
-from mtlrun.data.odd_columns import NAME_DECIMALS
+from mtlrun.data.reading.frames import (
+    ordered_columns,
+    plain_ids,
+    plain_values,
+    take_column,
+)
+from mtlrun.data.reading.odd_columns import NAME_DECIMALS
 from mtlrun.metrics import average, seen_rows
 from mtlrun.problem.taskdata import as_weights
 from mtlrun.utils.rows import take
@@ -424,7 +429,7 @@ def drop_unweighted(
     task_column: int | str | None = None,
 ) -> tuple[Any, Any, Any, Any]:
     """Return the arguments of `fit` without the rows of weight 0
-    (`mtlrun.data.weights`).
+    (`mtlrun.data.roles.weights`).
 
     Rows of a shared design are dropped where all their entries have weight 0. Weights
     that are impossible, or 0 throughout, are left to `check_weights`.

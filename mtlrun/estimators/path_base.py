@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.data.frames import take_column
 from mtlrun.data.groups import group_folds, strata_of
+from mtlrun.data.reading.frames import take_column
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.base import EQUAL_SOLVERS
 from mtlrun.estimators.convex import PathMTL

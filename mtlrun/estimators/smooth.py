@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.weights import warn_of_scale
+from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.errors import listed
 from mtlrun.estimators.base import (
     ClassifierMTL,
@@ -23,13 +23,11 @@ from mtlrun.estimators.smooth_base import (
     CommonParts,
     FlatRows,
     LevelColumns,
+    PartTest,
     Seed,
     SmoothModel,
     TargetParts,
     TaskParts,
-)
-from mtlrun.estimators.smooth_results import (
-    PartTest,
 )
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData

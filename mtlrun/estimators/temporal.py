@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mtlrun.data.names import name_order
+from mtlrun.data.reading.names import name_order
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import (
     ClassLoss,

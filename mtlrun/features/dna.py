@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.formats.sequences import BASES, IUPAC
+from mtlrun.data.reading.formats.sequences import BASES, IUPAC
 from mtlrun.features.rows import (
     STRINGS,
     Rows,

@@ -19,7 +19,7 @@ from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.weights import weighted_median
+from mtlrun.data.roles.weights import weighted_median
 from mtlrun.problem.taskdata import as_weights
 
 Array = np.ndarray

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 from mtlrun.engine.run import missing_jobs
 from mtlrun.errors import ConfigError, UserError
-from mtlrun.lab.catalogue import CatalogueEntry, catalogue
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.catalogue import CatalogueEntry, catalogue
+from mtlrun.lab.experiment.load import load_experiment
+from mtlrun.lab.experiment.spec import TRAIN, Experiment
 from mtlrun.lab.plan import Plan, plan
 from mtlrun.lab.row_filters import NoMatchError, OnlyError
-from mtlrun.lab.spec import TRAIN, Experiment
 
 #: Key of `--only` that selects artefacts; the other keys select jobs.
 ARTEFACT = "artefact"

@@ -12,31 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlrun.data.cards import load_card
-from mtlrun.data.files import data_directory
-from mtlrun.data.load import (
-    check_options,
-    dataset_fingerprint,
-    source_name,
-    source_path,
-)
-from mtlrun.engine.analysis import analysis_name
-from mtlrun.engine.interfaces import interface
-from mtlrun.engine.job import (
-    HALVING,
-    DatasetRef,
-    Features,
-    Job,
-    Method,
-    Scoring,
-    Search,
-    Split,
-    Timing,
-    job_seed,
-    purpose_of,
-    with_params,
-)
-from mtlrun.engine.methods import (
+from mtlrun.catalog.analysis import analysis_name
+from mtlrun.catalog.interfaces import interface
+from mtlrun.catalog.method import Method, without_empty
+from mtlrun.catalog.methods import (
     Versions,
     analysis_path,
     complete,
@@ -46,16 +25,36 @@ from mtlrun.engine.methods import (
     resolved,
     versions_of,
 )
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.files import data_directory
+from mtlrun.data.sets.load import (
+    check_options,
+    dataset_fingerprint,
+    source_name,
+    source_path,
+)
+from mtlrun.engine.environment import private_path
+from mtlrun.engine.job import (
+    HALVING,
+    DatasetRef,
+    Features,
+    Job,
+    Scoring,
+    Search,
+    Split,
+    Timing,
+    job_seed,
+    purpose_of,
+    with_params,
+)
 from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
-from mtlrun.engine.record import Records, private_path
+from mtlrun.engine.record import Records
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.lab.checks import read_curves
-from mtlrun.lab.row_filters import ALL_INTERPRETATIONS, in_interpretation, matching
-from mtlrun.lab.scenarios import Scenario, scenarios
-from mtlrun.lab.spec import (
+from mtlrun.lab.experiment.checks import read_curves
+from mtlrun.lab.experiment.spec import (
     PUBLISHED,
     Experiment,
     FeatureStep,
@@ -63,6 +62,8 @@ from mtlrun.lab.spec import (
     Spec,
     plain_grid,
 )
+from mtlrun.lab.row_filters import ALL_INTERPRETATIONS, in_interpretation, matching
+from mtlrun.lab.scenarios import Scenario, scenarios
 from mtlrun.lab.stored import read_sound, read_sound_plan
 from mtlrun.utils.io import file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
@@ -366,7 +367,7 @@ def _dataset_info(
         "notes": variant.notes,
         "axis": scenario.axis,
     }
-    return DatasetInfo(_without_empty(metadata), fingerprint, source_name(card))
+    return DatasetInfo(without_empty(metadata), fingerprint, source_name(card))
 
 
 def _dataset_position(experiment: Experiment, scenario: Scenario) -> str:
@@ -387,14 +388,7 @@ def _published_metadata(scenario: Scenario) -> dict[str, Any]:
         "files": files,
         "axis": scenario.axis,
     }
-    return _without_empty(metadata)
-
-
-def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not None, "" or {}."""
-    return {
-        name: value for name, value in fields.items() if value not in (None, "", {})
-    }
+    return without_empty(metadata)
 
 
 # ------------------------------------------------------------- jobs of a scenario
@@ -604,7 +598,7 @@ def rerun_command(
         environment, because the environment belongs to the machine and not to the run.
     path_text : callable, default=str
         Returns the text for a path. Files that are kept leave out folders of the user
-        (see `mtlrun.engine.record.private_path`).
+        (see `mtlrun.engine.environment.private_path`).
     """
     source = path_text(experiment.source)
     if experiment.source == f"configs/{experiment.id}.yaml":

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from mtlrun.engine.plan import PlannedJob
 from mtlrun.errors import ConfigError, UnknownNameError, suggest
-from mtlrun.lab.catalogue import name_of
-from mtlrun.lab.spec import Experiment
+from mtlrun.lab.experiment.catalogue import name_of
+from mtlrun.lab.experiment.spec import Experiment
 
 #: In place of the name of an interpretation.
 ALL_INTERPRETATIONS = "all"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mtlrun.catalog.methods import analysis_parameters, complete, has_parameter
 from mtlrun.engine.job import with_params
-from mtlrun.engine.methods import analysis_parameters, complete, has_parameter
-from mtlrun.lab.spec import (
+from mtlrun.lab.experiment.spec import (
     PUBLISHED,
     DatasetSpec,
     FeatureStep,
@@ -16,7 +16,7 @@ from mtlrun.lab.spec import (
     SplitSpec,
     Sweep,
 )
-from mtlrun.tables.report_table import show
+from mtlrun.show.report_table import show
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mtlrun.engine.packed import PACKED, is_without_plan, with_plan
 from mtlrun.engine.record import CELLS, Records, ResultKey
 from mtlrun.engine.stored import AGAIN, KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
-from mtlrun.lab.report.checks import (
+from mtlrun.lab.experiment.claims import (
     Claim,
     Limits,
     Main,

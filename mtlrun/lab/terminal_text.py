@@ -21,7 +21,6 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from mtlrun.engine.record import sources
 from mtlrun.engine.stored import read_object
 from mtlrun.errors import DataError
 from mtlrun.lab.plan import Plan
@@ -30,6 +29,7 @@ from mtlrun.utils.io import (
     read_file,
     sealed,
     sha256_json,
+    sources,
     unsealed,
     write_atomic,
 )

@@ -8,17 +8,15 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier
 
+from mtlrun.catalog.registry import build
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.job import TABLE_KINDS, Job
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.progress import Progress
 from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.baselines import takes_task_id
-from mtlrun.estimators.registry import build
+from mtlrun.lab.experiment.spec import Experiment
 from mtlrun.lab.plan import plan
-from mtlrun.lab.spec import Experiment
 from mtlrun.model.train import (
     PAGE,
     TrainingJob,
@@ -28,6 +26,8 @@ from mtlrun.model.train import (
     save_training,
     up_to_date,
 )
+from mtlrun.parallel.pool import Pool
+from mtlrun.parallel.progress import Progress
 from mtlrun.utils.io import refuse_links, write_atomic, writing
 
 #: Remedy when the folder of a model cannot be written.

@@ -17,25 +17,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlrun.data.cards import load_card
-from mtlrun.data.files import data_directory
-from mtlrun.data.load import dataset_fingerprint, source_name
+from mtlrun.catalog.method import Method
+from mtlrun.catalog.methods import declared, method_paths, versions_of
+from mtlrun.catalog.registry import METHODS
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.files import data_directory
+from mtlrun.data.sets.load import dataset_fingerprint, source_name
 from mtlrun.engine.compute import compute_job
-from mtlrun.engine.job import Job, Method, choice_of, job_from
-from mtlrun.engine.methods import declared, method_paths, versions_of
+from mtlrun.engine.environment import host_info, made_by, now
+from mtlrun.engine.job import Job, choice_of, job_from
 from mtlrun.engine.packed import rounded, stored_digits
-from mtlrun.engine.record import (
-    JobKind,
-    Record,
-    ResultKey,
-    host_info,
-    made_by,
-    now,
-)
+from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
-from mtlrun.estimators.registry import METHODS
 from mtlrun.lab.report.run import Run, all_planned_jobs, read_run
 from mtlrun.lab.stored import read_sound
 from mtlrun.utils.io import file_json, sealed, write_atomic

@@ -95,7 +95,7 @@ _ALL_METRICS = (
     ),
     Metric("explained_variance", explained_variance_per_task, True, "value"),
 )
-#: All metrics by name. `mtlrun.engine.interfaces` lists the kinds of predictions that
+#: All metrics by name. `mtlrun.catalog.interfaces` lists the kinds of predictions that
 #: they need, without importing anything.
 METRICS = {metric.name: metric for metric in _ALL_METRICS}
 

@@ -14,7 +14,7 @@ import sklearn
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from mtlrun.data.frames import ordered_columns, plain_ids, take_column
+from mtlrun.data.reading.frames import ordered_columns, plain_ids, take_column
 from mtlrun.metrics.averages import average
 from mtlrun.metrics.layouts import Array, per_task
 from mtlrun.metrics.registry import Metric, get_metric

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from mtlrun.catalog.interfaces import METRIC_INFO
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
-from mtlrun.engine.interfaces import METRIC_INFO
 from mtlrun.engine.job import Scoring
 from mtlrun.estimators.baselines import TaskMean
-from mtlrun.tables.figures import Line, Panel, best_scores, path_panel
-from mtlrun.tables.quantities import spoken
-from mtlrun.tables.report_table import Column, ReportTable
+from mtlrun.show.figures import Line, Panel, best_scores, path_panel
+from mtlrun.show.quantities import spoken
+from mtlrun.show.report_table import Column, ReportTable
 
 #: Baseline of all scores.
 BASELINE = "mean of the task"

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.data.names import separated
+from mtlrun.data.reading.names import separated
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.files import Model, transformed_names
-from mtlrun.tables.figures import Line, Panel
+from mtlrun.show.figures import Line, Panel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -32,9 +32,9 @@ from typing import Any
 import numpy as np
 
 from mtlrun import __version__
+from mtlrun.catalog.registry import BASELINES, METHODS
 from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
-from mtlrun.estimators.registry import BASELINES, METHODS
 from mtlrun.model.checks import check_indices, objects_within
 from mtlrun.model.fitted import Model
 from mtlrun.problem.memory import free_bytes

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.data.names import distinct
+from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.job import OWN_TABLE
 from mtlrun.engine.stored import TRAINED, read_json
@@ -29,8 +29,8 @@ from mtlrun.model.files import (
     refuse_incomplete,
     transformed_names,
 )
-from mtlrun.tables.figures import Figure, HeatMap, Line, Panel
-from mtlrun.tables.report_table import Column, ReportTable, fixed_kind, show
+from mtlrun.show.figures import Figure, HeatMap, Line, Panel
+from mtlrun.show.report_table import Column, ReportTable, fixed_kind, show
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
@@ -98,7 +98,7 @@ def plot_model(
         fit the kind.
     """
     # Imported here because matplotlib is slow to import.
-    from mtlrun.tables.drawing import check_drawing, write_drawing
+    from mtlrun.show.drawing import check_drawing, write_drawing
 
     check_drawing("kind of figure of a model", kind, KINDS, out)
     if kind != "curve" and (column is not None or tasks):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from mtlrun.catalog.registry import build
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
@@ -21,7 +22,6 @@ from mtlrun.engine.run import Runner
 from mtlrun.engine.store import check_folder
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask
-from mtlrun.estimators.registry import build
 from mtlrun.model.baseline import (
     BASELINE_LINE,
     COMPARISON_TONES,
@@ -42,11 +42,10 @@ from mtlrun.model.files import (
     save_model,
     transformed_names,
 )
-from mtlrun.model.fitted import Model
-from mtlrun.model.prediction_tables import tested_table, to_csv
-from mtlrun.tables.figures import Figure, Line, Panel
-from mtlrun.tables.page import STATUS_TONES, html_page
-from mtlrun.tables.report_table import Column, ReportTable, Section, Styled, show
+from mtlrun.model.fitted import Model, tested_table, to_csv
+from mtlrun.show.figures import Figure, Line, Panel
+from mtlrun.show.page import STATUS_TONES, html_page
+from mtlrun.show.report_table import Column, ReportTable, Section, Styled, show
 from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic
 from mtlrun.utils.outputs import publish
 

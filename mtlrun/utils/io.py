@@ -12,6 +12,7 @@ import math
 import os
 import stat
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -432,3 +433,14 @@ def derive_seed(base: int, *names: object) -> int:
     """
     text = "\x1f".join([str(base), *(str(name) for name in names)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
+
+
+@lru_cache(maxsize=1)
+def sources() -> str:
+    """Return a digest of all modules of the package, as of the first call."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        digest.update(f"{name}\0".encode() + read_file(path))
+    return digest.hexdigest()[:16]

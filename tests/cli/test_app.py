@@ -140,7 +140,9 @@ def failing(monkeypatch):
         def load_experiment(*args, **kwargs):
             raise error
 
-        monkeypatch.setattr("mtlrun.lab.load.load_experiment", load_experiment)
+        monkeypatch.setattr(
+            "mtlrun.lab.experiment.load.load_experiment", load_experiment
+        )
 
     return prepare
 

@@ -10,13 +10,14 @@ import pytest
 import yaml
 
 from mtlrun.cli.compare import CompareProgress, brief_grid, folder_ending
-from mtlrun.comparison.evaluation import NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
-from mtlrun.comparison.remaining_time import BoardProgress
+from mtlrun.comparison.schedule import BoardProgress
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED
 from mtlrun.engine.record import Record
 from mtlrun.lab.plan import unused_jobs
+from mtlrun.show.quantities import NMSE
 
 FAST = ("--methods", "JointFeatureMTL", "--splits", "3", "--repeats", "1")
 

@@ -6,13 +6,13 @@ import re
 
 import pytest
 
+from mtlrun.catalog.registry import METHODS
 from mtlrun.cli.train import STRING_SOURCES, training_file
-from mtlrun.data.cards import read_card
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.cards import read_card
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
-from mtlrun.estimators.registry import METHODS
-from mtlrun.lab.load import validate_file
-from mtlrun.lab.schema import config_schema
+from mtlrun.lab.experiment.load import validate_file
+from mtlrun.lab.experiment.schema import config_schema
 from mtlrun.utils.io import datasets_dir
 
 CARDS = sorted(datasets_dir().glob("*.yaml"))

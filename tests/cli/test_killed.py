@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.comparison.compare import compare
+from mtlrun.api import compare
 from mtlrun.comparison.result import Comparison
-from mtlrun.data.table import read_table
-from mtlrun.lab.load import load_training
+from mtlrun.data.reading.table import read_table
+from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.training import train
 from mtlrun.utils.outputs import INCOMPLETE
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from mtlrun.estimators.registry import BASELINES, METHODS
+from mtlrun.catalog.registry import BASELINES, METHODS
 
 
 def test_a_single_method_is_listed_with_all_its_metadata(mtlrun):

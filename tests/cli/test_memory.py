@@ -8,8 +8,8 @@ import pyarrow.parquet
 import pytest
 
 import mtlrun as library
-from mtlrun.engine.pool import Pool
 from mtlrun.errors import MEMORY_REMEDY, MemoryLimitError
+from mtlrun.parallel.pool import Pool
 from mtlrun.problem.memory import free_bytes, require
 
 
@@ -84,7 +84,7 @@ def test_if_the_best_method_does_not_fit_on_all_rows_the_leaderboard_remains(
 @pytest.mark.slow
 def test_processes_share_the_available_memory(monkeypatch):
     # A forked server spares the workers the import of the solvers.
-    monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", ())
+    monkeypatch.setattr("mtlrun.parallel.worker.PRELOADED_MODULES", ())
     pool = Pool(n_jobs=2)
     shares = [
         outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])

@@ -9,19 +9,20 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 from mtlrun import estimators
+from mtlrun.catalog.registry import BASELINES, METHODS, build, load_class
+from mtlrun.chunks.compare import candidate_of
 from mtlrun.comparison.candidates import (
     chosen_candidate,
     default_candidates,
     named_candidates,
 )
-from mtlrun.comparison.chunked import candidate_of
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import table_of_frame
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.metadata import Scale
-from mtlrun.estimators.registry import BASELINES, METHODS, build, load_class
 from mtlrun.model.files import TRUSTED
 
 RAGGED = {"targets": ("y",), "task": "task", "drop": ("label", "z", "day")}

@@ -270,7 +270,7 @@ NAMES = [
 
 def test_tables_with_different_names_have_separate_folders_and_ids():
     from mtlrun.comparison.compare import short_name
-    from mtlrun.data.cards import check_id
+    from mtlrun.data.sets.cards import check_id
     from mtlrun.utils.text import id_of, stem_of
 
     folders = {short_name(f"{name}.csv.gz") for name in NAMES}

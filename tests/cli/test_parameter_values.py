@@ -2,8 +2,8 @@
 
 import pytest
 
-from mtlrun.engine.methods import parameter_names, parameter_rule
-from mtlrun.estimators.registry import METHODS, load_class
+from mtlrun.catalog.methods import parameter_names, parameter_rule
+from mtlrun.catalog.registry import METHODS, load_class
 
 TRAIN = """\
 schema: 1

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.record import command_line, private_path
+from mtlrun.engine.environment import command_line, private_path
+from mtlrun.parallel.pool import Pool
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_there_are_at_most_as_many_processes_as_cores_jobs_and_memory_allow(
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     assert len(Pool(64)._new_workers()) == 4
     assert len(Pool(64)._new_workers(3)) == 3
-    monkeypatch.setattr("mtlrun.engine.pool.free_bytes", lambda: 700 << 20)
+    monkeypatch.setattr("mtlrun.parallel.pool.free_bytes", lambda: 700 << 20)
     assert len(Pool(64)._new_workers()) == 2
 
 

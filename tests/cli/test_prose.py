@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mtlrun.cli.console import MAX_PROSE_WIDTH, complain, prose_lines
-from mtlrun.tables.report_table import ReportTable, fixed_kind, show
+from mtlrun.show.report_table import ReportTable, fixed_kind, show
 
 SENTENCE = (
     "  Multi-task learning: " + "fourteen percent better than separate models, " * 9

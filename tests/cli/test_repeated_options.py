@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.data.frames import column_name, several
+from mtlrun.data.reading.frames import column_name, several
 from mtlrun.errors import UserError
 from mtlrun.lab.row_filters import matching
 
-#: `mtlrun.compare` is a function with the same name as the module.
-COMPARE = importlib.import_module("mtlrun.comparison.compare")
+COMPARE = importlib.import_module("mtlrun.api")
 
 
 @pytest.fixture

@@ -394,7 +394,7 @@ def served(tmp_path, write_experiment, monkeypatch):
             part.parent.mkdir(parents=True, exist_ok=True)
             part.write_bytes(content)
 
-        monkeypatch.setattr("mtlrun.data.fetch.download", download)
+        monkeypatch.setattr("mtlrun.data.sets.fetch.download", download)
 
     return serve
 

@@ -20,7 +20,7 @@ PROFILES = "profiles:\n  demo: {}\n"
 def papers(tmp_path, write_experiment, monkeypatch):
     """Write shipped experiments: `papers("name", *methods, extra=..., **lines)`."""
     monkeypatch.setattr(
-        "mtlrun.lab.catalogue.configs_dir", lambda: tmp_path / "configs"
+        "mtlrun.lab.experiment.catalogue.configs_dir", lambda: tmp_path / "configs"
     )
 
     def write(name: str, *methods: str, **changes: str) -> Path:

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import random_split
 from mtlrun.estimators.baselines import PerTask, for_tasks
 from mtlrun.metrics import mse_per_task

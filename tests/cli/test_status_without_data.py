@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.data.load import dataset_fingerprint
+from mtlrun.data.sets.load import dataset_fingerprint
 from mtlrun.errors import DataError
 
 RESULTS = Path(__file__).parents[2] / "results"

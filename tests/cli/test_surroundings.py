@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from mtlrun.data.cards import load_card
-from mtlrun.data.fetch import fetch_dataset
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.fetch import fetch_dataset
 from mtlrun.errors import DataError
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX systems")

@@ -15,7 +15,7 @@ from mtlrun.engine.record import Record
 from mtlrun.lab import terminal_text
 from mtlrun.lab.report.terminal import print_sections
 from mtlrun.lab.terminal_text import text_file
-from mtlrun.tables.report_table import Column, ReportTable, Section
+from mtlrun.show.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import DIGEST, sealed, unsealed
 
 RUN = Path("results/runs/made/table1/full")

@@ -16,10 +16,11 @@ from mtlrun.comparison.candidates import (
     nested_levels,
     with_levels,
 )
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import table_of_frame
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
-from mtlrun.lab.load import load_training
+from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.training import train
 from mtlrun.model.files import load_model
 

@@ -10,11 +10,11 @@ import pytest
 from scipy.stats import t as student
 
 import mtlrun
-from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import Gain, RowIndex, SmallestGain
+from mtlrun.comparison.gallery import pictures_of
 from mtlrun.comparison.leaderboard import Leaderboard, leaderboard_json
 from mtlrun.comparison.options import CompareOptions
-from mtlrun.comparison.picture_numbers import pictures_of
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
@@ -28,6 +28,7 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import ConfigError
+from mtlrun.show.quantities import AUC, NMSE
 
 N_TASKS = 4
 N_FOLDS = 5

@@ -12,6 +12,8 @@ from numpy.testing import assert_allclose
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
+from mtlrun.chunks.compare import Chunked, candidate_of
+from mtlrun.chunks.summed import FoldSearch, SummedEvaluation, Training
 from mtlrun.chunks.sums import (
     Folds,
     Products,
@@ -21,15 +23,13 @@ from mtlrun.chunks.sums import (
 )
 from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
 from mtlrun.comparison.candidates import Candidate
-from mtlrun.comparison.chunked import Chunked, candidate_of
 from mtlrun.comparison.gain import RowIndex, correction, relative_gain
-from mtlrun.comparison.summed import FoldSearch, SummedEvaluation, Training
 from mtlrun.comparison.verdict import MULTITASK, POOLED
-from mtlrun.engine.pool import Pool
 from mtlrun.errors import ConfigError, DataError, MemoryLimitError, UnknownNameError
 from mtlrun.estimators import GraphMTL, PooledRidge
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.metadata import Scale
+from mtlrun.parallel.pool import Pool
 from mtlrun.problem.statistics import TaskStatistics
 
 D, T, N = 4, 6, 900
@@ -328,7 +328,7 @@ def test_nonconvergence_of_a_method_on_a_folder_is_reported(tmp_path, monkeypatc
 
 
 def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.comparison.chunked.FoldSearch", SlowSearch)
+    monkeypatch.setattr("mtlrun.chunks.compare.FoldSearch", SlowSearch)
     rows = frame()
     folder = write(tmp_path / "shops", rows)
     roles = {"target": "y", "task": "store", "drop": ["y2", "y3", "w"]}

@@ -6,13 +6,13 @@ import pytest
 
 import mtlrun
 from mtlrun.chunks.stored import read_folds, run_in_order
+from mtlrun.chunks.summed import Training
 from mtlrun.chunks.sums import Products, add_up, leaves_of, statistics_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.comparison.candidates import Candidate
-from mtlrun.comparison.summed import Training
 from mtlrun.comparison.verdict import INDEPENDENT
-from mtlrun.engine.pool import Pool
 from mtlrun.errors import DataError
+from mtlrun.parallel.pool import Pool
 from mtlrun.problem import rotation, statistics
 
 #: These tests run complete comparisons, some of them in subprocesses.

@@ -17,14 +17,16 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.preprocessing import StandardScaler
 
 import mtlrun
+from mtlrun.catalog.registry import build
 from mtlrun.comparison.candidates import core, default_candidates
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of
 from mtlrun.comparison.verdict import Strategy
-from mtlrun.data.load import load_dataset
-from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import time_folds
-from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import with_params
 from mtlrun.engine.record import Record
@@ -37,7 +39,6 @@ from mtlrun.estimators.baselines import (
 )
 from mtlrun.estimators.compare_baselines import BOOSTING
 from mtlrun.estimators.independent import IndependentLogistic, IndependentRidge
-from mtlrun.estimators.registry import build
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.files import load_model
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.comparison.compare import compare
+from mtlrun.api import compare
 
 TASKS = ["$\\frac{$", "=cmd()", "\x1b[2J", "L" * 3000, "<script>x</script>"]
 FEATURES = ["$\\alpha$ $", "+1+2", "\x1b]0;x\x07"]

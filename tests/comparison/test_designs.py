@@ -11,9 +11,10 @@ import mtlrun
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, check_parts
 from mtlrun.comparison.verdict import HELPS
-from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import fold_rows, next_row_folds
-from mtlrun.data.table import table_of_frame
 from mtlrun.errors import DataError
 from mtlrun.estimators.baselines import LastValue
 from mtlrun.model.files import load_model

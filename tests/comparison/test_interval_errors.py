@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from mtlrun.comparison.candidates import INDEPENDENT, Candidate
-from mtlrun.comparison.evaluation import NMSE, Evaluation
+from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.interval_errors import (
     N_FOLDS,
@@ -17,6 +17,7 @@ from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
 from mtlrun.model.intervals import Errors
+from mtlrun.show.quantities import NMSE
 
 
 def test_rows_of_tasks_without_training_rows_do_not_calibrate_known_tasks():

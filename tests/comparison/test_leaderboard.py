@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mtlrun.cli.compare import _show_files
-from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex, SmallestGain
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
@@ -21,7 +21,7 @@ from mtlrun.comparison.leaderboard import (
     sections,
     selection_note,
 )
-from mtlrun.comparison.remaining_time import BoardProgress
+from mtlrun.comparison.schedule import BoardProgress
 from mtlrun.comparison.verdict import (
     ALTERNATIVES,
     CANNOT_TELL,
@@ -40,6 +40,7 @@ from mtlrun.comparison.verdict import (
     decide,
     judge,
 )
+from mtlrun.show.quantities import AUC, NMSE
 
 N, TASKS, FOLDS = 240, 12, 5
 IDS = np.arange(N) % TASKS

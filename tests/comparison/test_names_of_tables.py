@@ -6,7 +6,7 @@ import pytest
 
 import mtlrun
 from mtlrun.engine.job import job_seed
-from mtlrun.lab.load import load_training
+from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.plan import plan
 
 OPTIONS = {"splits": 3, "folds": 2, "repeats": 2}

@@ -15,7 +15,7 @@ from scipy.stats import t as student
 import mtlrun
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, default_candidates
-from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import Gain, RowIndex
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
@@ -28,8 +28,7 @@ from mtlrun.comparison.leaderboard import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of, sizes_of
-from mtlrun.comparison.remaining_time import usual_seconds
-from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,
@@ -44,9 +43,10 @@ from mtlrun.comparison.verdict import (
     judge,
 )
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.roles import Roles
+from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import GROUP
 from mtlrun.engine.record import Record
+from mtlrun.show.quantities import AUC, NMSE
 
 N_TASKS = 4
 N_FOLDS = 5

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from mtlrun.comparison.evaluation import ERROR_RATE, NMSE, Evaluation
+from mtlrun.comparison.evaluation import ERROR_RATE, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.gallery import (
     MAX_PANELS,
@@ -15,9 +15,10 @@ from mtlrun.comparison.gallery import (
     ComparisonPictures,
     longest_arrows,
 )
-from mtlrun.comparison.pictures import Interval, Shrinkage
 from mtlrun.comparison.predictions import HeldOutPredictions, held_out_predictions
 from mtlrun.comparison.verdict import MULTITASK, Strategy
+from mtlrun.show.pictures import Interval, Shrinkage
+from mtlrun.show.quantities import NMSE
 
 
 def gain_of(task, value, half=0.1):

@@ -16,25 +16,25 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 
 import mtlrun
-from mtlrun.comparison.drawing import LOSS_COLOR, draw, inline_svg
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.gallery import (
     MAX_PANELS,
     MAX_TASK_LINES,
+    pictures_of,
     read_pictures,
 )
 from mtlrun.comparison.page import predictions_figure
-from mtlrun.comparison.picture_numbers import pictures_of
-from mtlrun.comparison.pictures import (
+from mtlrun.comparison.predictions import held_out_predictions
+from mtlrun.comparison.verdict import MULTITASK, POOLED, Strategy
+from mtlrun.errors import DataError, UnknownNameError, UserError
+from mtlrun.show.picture_drawing import LOSS_COLOR, draw, inline_svg
+from mtlrun.show.pictures import (
     PICTURES,
     Interval,
     PictureError,
     format_gain,
 )
-from mtlrun.comparison.predictions import held_out_predictions
-from mtlrun.comparison.verdict import MULTITASK, POOLED, Strategy
-from mtlrun.errors import DataError, UnknownNameError, UserError
 
 FAST = {"splits": 3, "repeats": 1, "folds": 2}
 

@@ -3,9 +3,9 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from mtlrun.comparison.drawing import draw
-from mtlrun.comparison.pictures import Interval, ListPicture
-from mtlrun.tables.drawing import STYLE, drawing_style
+from mtlrun.show.drawing import STYLE, drawing_style
+from mtlrun.show.picture_drawing import draw
+from mtlrun.show.pictures import Interval, ListPicture
 
 START = """
 import numpy as np, pandas as pd, mtlrun

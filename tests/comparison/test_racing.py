@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
+from mtlrun.catalog.method import Method
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.racing import (
     deficit,
@@ -13,16 +14,7 @@ from mtlrun.comparison.racing import (
     raced_labels,
 )
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
-from mtlrun.engine.job import (
-    DatasetRef,
-    Job,
-    Method,
-    Scoring,
-    Search,
-    Split,
-    choose,
-    job_from,
-)
+from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split, choose, job_from
 from mtlrun.engine.packed import fold_keys
 
 #: Simple default methods, which keep these comparisons short.

@@ -17,9 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 import mtlrun
 from mtlrun.cli.compare import compare as command
 from mtlrun.comparison.options import CompareOptions, TargetColumns
-from mtlrun.data.roles import Roles, read
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.sets.labelled import read
 from mtlrun.errors import DataError, UnknownNameError, UserError
-from mtlrun.model.prediction_tables import answers_table
+from mtlrun.model.fitted import answers_table
 
 RNG = np.random.default_rng(0)
 FAST = {"splits": 2, "repeats": 1, "folds": 2}

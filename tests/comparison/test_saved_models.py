@@ -10,6 +10,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import mtlrun
+from mtlrun.catalog.registry import build
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import (
     INDEPENDENT,
@@ -21,14 +22,14 @@ from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.schedule import CompareSchedule
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import table_of_frame
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features, choose_over_splits, with_params
 from mtlrun.errors import UserError
-from mtlrun.estimators.registry import build
-from mtlrun.lab.load import load_training
+from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.training import train
 from mtlrun.model.files import load_model, save_model, trust_options
 from mtlrun.model.fitted import Model

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 import mtlrun
+from mtlrun.catalog.method import Method
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, core
-from mtlrun.comparison.evaluation import NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import markdown
-from mtlrun.comparison.remaining_time import remaining_seconds
-from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.schedule import CompareSchedule, remaining_seconds
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
@@ -24,13 +24,15 @@ from mtlrun.comparison.verdict import (
     POOLED,
     TRIVIAL,
 )
-from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import fold_rows
-from mtlrun.data.table import table_of_frame
-from mtlrun.engine.job import DatasetRef, Job, Method, Scoring, Search, Split
-from mtlrun.engine.pool import Pool
+from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split
 from mtlrun.engine.record import Record
 from mtlrun.errors import ConfigError
+from mtlrun.parallel.pool import Pool
+from mtlrun.show.quantities import NMSE
 from mtlrun.utils.processes import is_locked
 
 USER_DEFINED = """

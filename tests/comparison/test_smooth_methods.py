@@ -13,10 +13,11 @@ from mtlrun.comparison.candidates import (
     has_coefficients,
     named_candidates,
 )
-from mtlrun.comparison.remaining_time import usual_seconds
+from mtlrun.comparison.schedule import usual_seconds
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import table_of_frame
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.model.files import load_model
 
 SMOOTH = ["SmoothMTL", "SmoothPooled", "SmoothIndependent"]

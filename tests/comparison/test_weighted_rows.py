@@ -9,7 +9,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from mtlrun.comparison.differences import differences
-from mtlrun.comparison.evaluation import AUC, NMSE, ComparedMethod, Evaluation
+from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import (
     RowIndex,
     auc_gain,
@@ -26,6 +26,7 @@ from mtlrun.estimators.baselines import TaskMean
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 from mtlrun.metrics import METRICS
+from mtlrun.show.quantities import AUC, NMSE
 
 N = 60
 N_TASKS = 3

@@ -8,23 +8,24 @@ import pytest
 from sklearn.base import BaseEstimator, RegressorMixin
 
 import mtlrun
+from mtlrun.catalog.registry import build
+from mtlrun.chunks.compare import Chunked
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.comparison.candidates import default_candidates, named_candidates
-from mtlrun.comparison.chunked import Chunked
 from mtlrun.comparison.differences import differences
 from mtlrun.comparison.gain import RowIndex, auc_gain, concordances, task_scales
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
-from mtlrun.data.roles import Roles, make_dataset
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import WEIGHT
-from mtlrun.data.table import table_of_frame
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
 from mtlrun.engine.job import Features
-from mtlrun.engine.pool import Pool
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskMean
-from mtlrun.estimators.registry import build
 from mtlrun.features.table import TableFeatures
+from mtlrun.parallel.pool import Pool
 
 SMALL = {"splits": 3, "repeats": 1, "folds": 2}
 METHODS = ["HierarchicalMTL", "GraphMTL", "GradientBoosting+Task"]

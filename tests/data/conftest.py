@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import UserError
 
 

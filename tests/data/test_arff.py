@@ -13,13 +13,14 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 import mtlrun
-from mtlrun.data.files import DataFile
-from mtlrun.data.formats import arff
-from mtlrun.data.formats.arff import ArffTable, read_arff
-from mtlrun.data.names import MISSING, Names, normalized
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, read_rows
-from mtlrun.data.table import read_table
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.formats import arff
+from mtlrun.data.reading.formats.arff import ArffTable, read_arff
+from mtlrun.data.reading.names import MISSING, Names, normalized
+from mtlrun.data.reading.table import read_table
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.errors import DataError
 
 HEAD = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.data.cards import Archive, card_paths, check_id, load_card, read_card
+from mtlrun.data.sets.cards import Archive, card_paths, check_id, load_card, read_card
 from mtlrun.errors import DataError, UnknownNameError
 
 GOOD = """\

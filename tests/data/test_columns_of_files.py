@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
-from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.errors import DataError, UnknownNameError
 
 

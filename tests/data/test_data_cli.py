@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import mtlrun.data.fetch
+import mtlrun.data.sets.fetch
 from mtlrun.cli.console import download_progress
 from mtlrun.cli.data import app
 from mtlrun.errors import UserError
@@ -245,7 +245,7 @@ def test_fetch_asks_before_it_downloads(
         part.parent.mkdir(exist_ok=True)
         part.write_bytes(ARFF)
 
-    monkeypatch.setattr(mtlrun.data.fetch, "download", answer)
+    monkeypatch.setattr(mtlrun.data.sets.fetch, "download", answer)
     (folder / "mine" / "t.arff").unlink()
     code, text = run(folder, "fetch", "mine")
     assert code == 2

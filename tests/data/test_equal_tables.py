@@ -12,18 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlrun.chunks.table import ChunkedTable
-from mtlrun.data.named_columns import matching, target_columns
-from mtlrun.data.names import (
+from mtlrun.data.reading.named_columns import matching, target_columns
+from mtlrun.data.reading.names import (
     MISSING,
     class_task,
     distinct,
     quoted_list,
     separated,
 )
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, new_rows
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, new_rows
 from mtlrun.data.splits import short_tasks
-from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.features.table import TableFeatures
 

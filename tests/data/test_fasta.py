@@ -9,7 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.data.formats.sequences import IUPAC, drop_repeats, iterate_fasta, read_fasta
+from mtlrun.data.reading.formats.sequences import (
+    IUPAC,
+    drop_repeats,
+    iterate_fasta,
+    read_fasta,
+)
 from mtlrun.errors import DataError
 
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from mtlrun.data.cards import Card, FileSpec, Source, Url
-from mtlrun.data.fetch import (
+from mtlrun.data.sets.cards import Card, FileSpec, Source, Url
+from mtlrun.data.sets.fetch import (
     MAX_REDIRECTS,
     add_file,
     download,
@@ -27,7 +27,7 @@ from mtlrun.data.fetch import (
     fetch_file,
     shown_address,
 )
-from mtlrun.data.files import missing_files
+from mtlrun.data.sets.files import missing_files
 from mtlrun.errors import DataError, UserError
 
 CONTENT = bytes(range(256)) * 400

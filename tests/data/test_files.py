@@ -15,10 +15,11 @@ from typing import Any
 
 import pytest
 
-from mtlrun.data import files
-from mtlrun.data.cards import Archive, Card, FileSpec, Source
-from mtlrun.data.fetch import add_file
-from mtlrun.data.files import DataFile, data_directory, verify_file, verify_files
+from mtlrun.data.reading import files
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.sets.cards import Archive, Card, FileSpec, Source
+from mtlrun.data.sets.fetch import add_file
+from mtlrun.data.sets.files import data_directory, verify_file, verify_files
 from mtlrun.errors import DataError, UserError
 
 CONTENT = b"line one\nline two\n" * 50

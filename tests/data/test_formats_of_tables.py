@@ -10,9 +10,10 @@ import pytest
 from scipy import sparse
 from scipy.io import savemat
 
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, read_rows
-from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.errors import DataError
 
 RNG = np.random.default_rng(0)

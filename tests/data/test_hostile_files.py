@@ -22,13 +22,14 @@ import numpy as np
 import pytest
 import scipy.io
 
-from mtlrun.data import files
-from mtlrun.data.cards import Card, FileSpec, Source
-from mtlrun.data.fetch import add_file
-from mtlrun.data.files import DataFile
-from mtlrun.data.formats.mat import read_mat
-from mtlrun.data.schema import Schema, read_rows
-from mtlrun.data.table import read_table
+from mtlrun.data.reading import files
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.formats.mat import read_mat
+from mtlrun.data.reading.table import read_table
+from mtlrun.data.roles.schema import Schema, read_rows
+from mtlrun.data.sets.cards import Card, FileSpec, Source
+from mtlrun.data.sets.fetch import add_file
+from mtlrun.data.sets.files import verify_file
 from mtlrun.errors import DataError
 from mtlrun.utils import sizes
 
@@ -322,7 +323,7 @@ def test_other_suffixes_are_rejected(tmp_path: Path, suffix: str) -> None:
 
 
 def test_nothing_in_the_package_unpickles_files() -> None:
-    package = Path(files.__file__).parents[1]
+    package = Path(files.__file__).parents[2]
     words = [
         "import pickle\n",
         "joblib.load",
@@ -335,7 +336,7 @@ def test_nothing_in_the_package_unpickles_files() -> None:
     between_processes = {"serving.py", "worker.py"}
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if path.parent.name == "engine" and path.name in between_processes:
+        if path.parent.name == "parallel" and path.name in between_processes:
             assert not re.search(r"(?<![.\w])open\(", text)
             continue
         assert [word for word in words if word in text] == [], path
@@ -349,7 +350,7 @@ def test_a_flipped_byte_is_rejected_with_both_hashes(tmp_path: Path) -> None:
     wrong = bytes([CONTENT[0] ^ 1]) + CONTENT[1:]
     (tmp_path / "f" / "a.txt").write_bytes(wrong)
     with pytest.raises(DataError) as caught:
-        files.verify_file(make_card(), make_card().files[0], tmp_path)
+        verify_file(make_card(), make_card().files[0], tmp_path)
     assert SHA in caught.value.message
     assert hashlib.sha256(wrong).hexdigest() in caught.value.message
     assert DataFile("a", tmp_path / "f" / "a.txt", "plain").read_bytes() == wrong

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from mtlrun.data.formats.images import TYPES, read_idx
+from mtlrun.data.sets.images import TYPES, read_idx
 from mtlrun.errors import DataError
 
 CODES = {np.dtype(text).newbyteorder("=").name: code for code, text in TYPES.items()}

@@ -14,9 +14,9 @@ from threadpoolctl import threadpool_limits
 
 import mtlrun.data
 from mtlrun.data import Dataset, dataset_fingerprint, load_dataset
-from mtlrun.data.cards import card_paths, load_card
-from mtlrun.data.files import missing_files
-from mtlrun.data.load import compare_statistics
+from mtlrun.data.sets.cards import card_paths, load_card
+from mtlrun.data.sets.files import missing_files
+from mtlrun.data.sets.load import compare_statistics
 from mtlrun.errors import DataError, UnknownNameError
 
 ARFF = (
@@ -255,7 +255,7 @@ def test_delicious_has_the_published_statistics() -> None:
 
 
 def test_every_card_uses_an_existing_reader() -> None:
-    from mtlrun.data.load import source_function
+    from mtlrun.data.sets.load import source_function
 
     for id in card_paths():
         function = source_function(load_card(id))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.io import savemat
 
-from mtlrun.data import labelled
-from mtlrun.data.formats.mat import read_mat
+from mtlrun.data.reading.formats.mat import read_mat
+from mtlrun.data.sets import labelled
 from mtlrun.errors import DataError
 
 

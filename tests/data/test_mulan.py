@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mtlrun.data.files import DataFile
-from mtlrun.data.formats.arff import read_labels
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.sets.mulan import read_labels
 from mtlrun.errors import DataError
 
 ARFF = (

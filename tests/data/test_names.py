@@ -20,13 +20,14 @@ from sklearn.preprocessing import StandardScaler
 
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.data import TaskStratifiedKFold
-from mtlrun.data.frames import dump_frame, load_frame, typed
-from mtlrun.data.named_columns import target_columns
-from mtlrun.data.names import Known, Names, name_order, similar_names
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, new_rows, read_rows
+from mtlrun.data.reading.frames import dump_frame, load_frame, typed
+from mtlrun.data.reading.named_columns import target_columns
+from mtlrun.data.reading.names import Known, Names, name_order, similar_names
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, new_rows, read_rows
 from mtlrun.data.splits import GROUP, WEIGHT
-from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.estimators import (
     FusedMTL,

@@ -7,7 +7,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 
-from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.errors import DataError
 
 NAMED = Schema(2, ("width", "height"), task_column="task")

@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.data.names import number_name
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, read_rows
-from mtlrun.data.table import table_of_frame
+from mtlrun.data.reading.names import number_name
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, read_rows
 
 LONG = [1234567.0, 1234568.0, 1234567.25]
 

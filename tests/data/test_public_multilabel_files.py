@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.data import load_dataset
-from mtlrun.data.cards import datasets_dir
+from mtlrun.data.sets.cards import datasets_dir
 from mtlrun.errors import DataError
 
 N, D, LABELS = 40, 12, 6

@@ -11,9 +11,10 @@ from scipy import sparse
 
 from mtlrun.data import load_dataset
 from mtlrun.data.dataset import LARGEST, SMALLEST, Dataset, check_large, check_read
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, read_rows
-from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.errors import DataError
 
 

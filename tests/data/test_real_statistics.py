@@ -9,10 +9,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mtlrun.data.cards import load_card
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.files import find_file
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.files import find_file
+from mtlrun.data.sets.load import load_dataset
 
 pytestmark = pytest.mark.data
 

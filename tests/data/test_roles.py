@@ -9,11 +9,12 @@ from scipy import sparse
 from scipy.io import savemat
 
 from mtlrun.comparison.options import CompareOptions, TargetColumns
-from mtlrun.data.named_columns import target_columns
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, read_rows
+from mtlrun.data.reading.named_columns import target_columns
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.data.splits import fold_rows
-from mtlrun.data.table import read_table, table_of_frame
 from mtlrun.errors import DataError, UnknownNameError
 
 

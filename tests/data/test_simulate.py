@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.simulate import (
+from mtlrun.data.sets.simulate import (
     FAMILIES,
     simulate_eurlex,
     simulate_families,

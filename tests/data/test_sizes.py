@@ -20,10 +20,10 @@ import scipy.sparse as sp
 import mtlrun
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.data import load_dataset
-from mtlrun.data.table import read_table
+from mtlrun.data.reading.table import read_table
 from mtlrun.engine.packed import PACKED, unpack
 from mtlrun.errors import DataError, UserError
-from mtlrun.lab.load import chunk_training, load_experiment
+from mtlrun.lab.experiment.load import chunk_training, load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.model.plots import plot_model
 from mtlrun.problem.statistics import TaskStatistics

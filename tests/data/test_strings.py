@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mtlrun.data.load import load_dataset
-from mtlrun.data.simulate import (
+from mtlrun.data.sets.load import load_dataset
+from mtlrun.data.sets.simulate import (
     AT_CONTENT,
     STUDIES,
     simulate_breast_cancer,

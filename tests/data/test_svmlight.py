@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.datasets import dump_svmlight_file
 
-from mtlrun.data.formats.svmlight import read_svmlight
+from mtlrun.data.reading.formats.svmlight import read_svmlight
 from mtlrun.errors import DataError
 
 TEXT = b"1 1:0.5 3:2 # comment\n-1 2:1\n"

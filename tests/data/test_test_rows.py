@@ -5,8 +5,9 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import table_of_frame
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import DataError
 
 

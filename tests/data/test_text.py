@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.data.cards import load_card
 from mtlrun.data.dataset import signs
-from mtlrun.data.files import DataFile
-from mtlrun.data.load import load_dataset
-from mtlrun.data.table import Table, text_table
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.table import Table, text_table
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError, UserError
 
 TABLE = b"a,b,school\n1,2.5,north\n-3,4e1,south\n"

@@ -12,10 +12,11 @@ from sklearn.base import clone
 
 import mtlrun
 from mtlrun.data.clock import Clock
-from mtlrun.data.names import Names
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, new_rows
-from mtlrun.data.table import read_table, table_of_frame
+from mtlrun.data.reading.names import Names
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, new_rows
 from mtlrun.data.times import DATE, NUMBER, TimeSchema, holds_dates
 from mtlrun.errors import DataError
 from mtlrun.model.files import load_model

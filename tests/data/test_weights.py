@@ -4,16 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.splits import GROUP, WEIGHT
-from mtlrun.data.table import read_table, table_of_frame
-from mtlrun.data.weights import (
+from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.weights import (
     WeightScaleWarning,
     normalize_weights,
     warn_of_scale,
     weighted_median,
     weighted_moments,
 )
+from mtlrun.data.splits import GROUP, WEIGHT
 from mtlrun.errors import DataError
 
 ROLES = {"targets": ("y",), "task": "t", "weight": "w"}

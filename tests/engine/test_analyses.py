@@ -5,11 +5,11 @@ import json
 import pytest
 
 from mtlrun.engine.plan import job_states
-from mtlrun.engine.record import TIMEOUT
 from mtlrun.engine.run import missing_jobs
 from mtlrun.errors import ConfigError
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
+from mtlrun.parallel.status import TIMEOUT
 
 TRACE = """\
 schema: 1
@@ -178,7 +178,7 @@ def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
 
 
 def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.engine.analysis.configs_dir", lambda: tmp_path)
+    monkeypatch.setattr("mtlrun.catalog.analysis.configs_dir", lambda: tmp_path)
     curves = "curves: [{dataset: a, method: short, name: walk, x: [1, 2], y: [3, 4], source: figure 1}]"
     (tmp_path / "curves.yaml").write_text(curves)
     run_json = lab.plan(trace + "published: curves.yaml\n").run_json()
@@ -261,7 +261,7 @@ def test_quantities_are_those_of_the_analyses(lab):
 
 
 DECLARED = """
-from mtlrun.engine.analysis import AnalysisResult, analysis
+from mtlrun.catalog.analysis import AnalysisResult, analysis
 
 @analysis({"end": "where the walk ends", "steps": "steps"}, lower=("end",))
 def walk(dataset, *, seed, more=0):

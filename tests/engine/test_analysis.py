@@ -7,8 +7,8 @@ from importlib import import_module
 
 import pytest
 
-from mtlrun.engine.analysis import ANALYSES, Declaration, analysis
-from mtlrun.engine.methods import (
+from mtlrun.catalog.analysis import ANALYSES, Declaration, analysis
+from mtlrun.catalog.methods import (
     analysis_parameters,
     analysis_path,
     declared,
@@ -17,7 +17,7 @@ from mtlrun.engine.methods import (
 )
 
 WALK = """
-from mtlrun.engine.analysis import AnalysisResult, analysis as declares
+from mtlrun.catalog.analysis import AnalysisResult, analysis as declares
 
 @declares({"end": "where the walk ends", "length": "steps"}, higher=["end"], needs_data=False)
 def walk(dataset, *, seed, steps=3):
@@ -123,7 +123,7 @@ def test_the_decorator_leaves_the_function_unchanged():
 
 def test_quantities_are_listed_without_importing_numpy():
     code = (
-        "import sys\nfrom mtlrun.engine.analysis import ANALYSES\nfrom mtlrun.engine.methods import quantities_of\n"
+        "import sys\nfrom mtlrun.catalog.analysis import ANALYSES\nfrom mtlrun.catalog.methods import quantities_of\n"
         "assert len(quantities_of(ANALYSES)) > 20\nprint('numpy' in sys.modules)"
     )
     run = subprocess.run(

@@ -19,13 +19,13 @@ from joblib import parallel_config
 from mtlrun.chunks.sums import Products, Sums, add_up, sums_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.data import load_dataset
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.record import FAILED, OK
 from mtlrun.engine.run import run
 from mtlrun.errors import ConfigError
 from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
+from mtlrun.parallel.pool import Pool
+from mtlrun.parallel.status import FAILED, OK
 
 distributed = pytest.importorskip("distributed")
 pytestmark = pytest.mark.slow
@@ -245,7 +245,7 @@ def test_blocks_of_one_fit_run_on_the_cluster_through_joblib(cluster):
 
 
 def test_workers_with_other_sources_are_rejected(cluster, monkeypatch):
-    monkeypatch.setattr("mtlrun.engine.cluster.sources", os.getpid)
+    monkeypatch.setattr("mtlrun.parallel.cluster.sources", os.getpid)
     with pytest.raises(ConfigError, match="different version of the mtlrun sources"):
         next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
 
@@ -364,7 +364,7 @@ def test_items_that_kill_their_workers_fail_and_others_finish(cluster):
 @pytest.fixture
 def short_timeout(monkeypatch):
     """Give up on a scheduler soon."""
-    monkeypatch.setattr("mtlrun.engine.cluster.SCHEDULER_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("mtlrun.parallel.cluster.SCHEDULER_TIMEOUT_S", 0.2)
 
 
 def test_an_unreachable_scheduler_is_an_error(short_timeout, lacking):

@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from mtlrun.comparison.gain import RowIndex, task_scales
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import Diverged, TrainTestData

@@ -9,27 +9,19 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from mtlrun.catalog.method import Method
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.simulate import simulate_rmtl
+from mtlrun.data.sets.simulate import simulate_rmtl
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
 from mtlrun.engine import fit
+from mtlrun.engine.environment import host_info
 from mtlrun.engine.fit import (
     fit_job,
     run_analysis,
     score_candidates,
     train_test_data,
 )
-from mtlrun.engine.job import (
-    DatasetRef,
-    Features,
-    Job,
-    Method,
-    Scoring,
-    Search,
-    Split,
-    Timing,
-)
-from mtlrun.engine.record import host_info
+from mtlrun.engine.job import DatasetRef, Features, Job, Scoring, Search, Split, Timing
 
 SPIES = '''
 """Estimators that tell what they saw, and say what the tests want."""
@@ -105,7 +97,7 @@ class Path(Spy):
 
 
 LOOK = """
-from mtlrun.engine.analysis import AnalysisResult, analysis
+from mtlrun.catalog.analysis import AnalysisResult, analysis
 
 
 @analysis({"spread": "standard deviation of the first feature"})

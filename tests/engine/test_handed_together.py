@@ -2,8 +2,8 @@
 
 import pytest
 
-from mtlrun.engine.pool import Pool
 from mtlrun.engine.run import BATCH_SECONDS, Runner
+from mtlrun.parallel.pool import Pool
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.data.files import DataFile, Snapshot, digest
+from mtlrun.data.reading.files import DataFile, Snapshot, digest
 from mtlrun.engine.store import refuse_file
 from mtlrun.errors import DataError, UserError
 from mtlrun.model.files import read_if_it_fits

@@ -2,10 +2,10 @@
 
 import pytest
 
-from mtlrun.engine import interfaces
-from mtlrun.engine.interfaces import Interface, inspect_interface, interface
+from mtlrun.catalog import interfaces
+from mtlrun.catalog.interfaces import Interface, inspect_interface, interface
+from mtlrun.catalog.registry import METHODS
 from mtlrun.errors import ConfigError
-from mtlrun.estimators.registry import METHODS
 from mtlrun.metrics import METRICS
 
 

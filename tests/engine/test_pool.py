@@ -11,12 +11,12 @@ import time
 
 import pytest
 
-from mtlrun.engine import serving
-from mtlrun.engine.outcome import attempt
-from mtlrun.engine.pool import Pool
-from mtlrun.engine.record import DIVERGED, FAILED, OK, TIMEOUT
-from mtlrun.engine.worker import ForkServer, Worker, close_workers
 from mtlrun.errors import ConfigError, DataError
+from mtlrun.parallel import serving
+from mtlrun.parallel.outcome import attempt
+from mtlrun.parallel.pool import Pool
+from mtlrun.parallel.status import DIVERGED, FAILED, OK, TIMEOUT
+from mtlrun.parallel.worker import ForkServer, Worker, close_workers
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def preload(monkeypatch):
     """
 
     def modules(*names):
-        monkeypatch.setattr("mtlrun.engine.worker.PRELOADED_MODULES", names)
+        monkeypatch.setattr("mtlrun.parallel.worker.PRELOADED_MODULES", names)
 
     modules()
     return modules
@@ -164,7 +164,7 @@ def allocate(n_bytes):
 
 
 def test_a_process_is_replaced_after_growing_by_a_gigabyte(monkeypatch):
-    monkeypatch.setattr("mtlrun.engine.serving.WORKER_MAX_GROWTH_BYTES", 1 << 26)
+    monkeypatch.setattr("mtlrun.parallel.serving.WORKER_MAX_GROWTH_BYTES", 1 << 26)
     requests = io.BytesIO()
     for n_bytes in (1, 1 << 25, 1 << 27):
         serving.send(requests, serving.dumps((attempt, (allocate, n_bytes))))
@@ -274,7 +274,7 @@ def test_no_process_remains_after_a_pool_ends():
 
 
 def test_a_separate_process_gives_the_same_results_as_a_forked_one(monkeypatch):
-    monkeypatch.setattr("mtlrun.engine.pool.create_workers", separate_workers)
+    monkeypatch.setattr("mtlrun.parallel.pool.create_workers", separate_workers)
     units = [*UNITS, ("dead", ("die", 0)), ("last", ("return", 6))]
     outcomes = results(Pool(seconds=60), units)
     assert "exit code 3" in outcomes.pop("dead")[2]
@@ -310,7 +310,7 @@ def test_a_value_that_cannot_be_sent_fails_only_its_item():
 
 
 SCRIPT = """
-from mtlrun.engine.pool import Pool
+from mtlrun.parallel.pool import Pool
 def double(value):
     return 2 * value
 print([outcome.value for _, outcome in Pool(seconds=60).run(double, [(1, (21,))])])

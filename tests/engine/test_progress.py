@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from mtlrun.engine.progress import (
+from mtlrun.parallel.progress import (
     LiveProgress,
     PlainProgress,
     Progress,

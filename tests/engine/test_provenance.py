@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from mtlrun.engine import record as provenance
+from mtlrun.engine import environment as provenance
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from mtlrun.errors import DataError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES, FORMATS
 from mtlrun.lab.results import compact_run, write_results
-from mtlrun.tables.figures import best_scores
+from mtlrun.show.figures import best_scores
 from mtlrun.utils.outputs import publish
 
 

@@ -12,10 +12,10 @@ import pytest
 
 from mtlrun.engine.packed import compact
 from mtlrun.engine.plan import job_states
-from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.run import run
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
+from mtlrun.parallel.progress import PlainProgress
 from mtlrun.utils.processes import is_locked
 
 FAILING = """\
@@ -28,9 +28,9 @@ FAILING = """\
 AGAIN = """
 import sys
 from mtlrun.engine.run import run
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
-from mtlrun.engine.progress import PlainProgress
+from mtlrun.parallel.progress import PlainProgress
 from mtlrun.utils.processes import is_locked
 
 summary = run(plan(load_experiment("tiny.yaml"), output="runs"), progress=PlainProgress(sys.stdout))

@@ -10,20 +10,15 @@ import pytest
 
 import mtlrun
 from mtlrun.engine.plan import job_states, rerun_reasons
-from mtlrun.engine.record import (
-    SCORES_DIGEST,
-    TIMEOUT,
-    JobKind,
-    Record,
-    Records,
-)
+from mtlrun.engine.record import SCORES_DIGEST, JobKind, Record, Records
 from mtlrun.engine.run import run
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.run import storable_tests, stored_tests
 from mtlrun.lab.results import write_results
-from mtlrun.model.prediction_tables import to_csv
+from mtlrun.model.fitted import to_csv
+from mtlrun.parallel.status import TIMEOUT
 from mtlrun.stats import PairedTest
 from mtlrun.utils.arrays import array_digest, npz
 

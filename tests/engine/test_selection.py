@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine import fit
 from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import score_candidates, train_test_data

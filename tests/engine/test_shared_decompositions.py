@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from mtlrun.catalog.method import Method
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import fit_job
-from mtlrun.engine.job import DatasetRef, Job, Method, Scoring, Split, Timing
+from mtlrun.engine.job import DatasetRef, Job, Scoring, Split, Timing
 from mtlrun.estimators import (
     ClusteredMTL,
     JointFeatureMTL,

@@ -9,12 +9,12 @@ from pathlib import Path
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.fit import score_candidates
 from mtlrun.engine.plan import job_states
-from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.record import JobKind
 from mtlrun.engine.run import missing_jobs, run
 from mtlrun.engine.store import Store
 from mtlrun.lab.report.build import build_report, is_partial
 from mtlrun.lab.report.formats import render
+from mtlrun.parallel.progress import PlainProgress
 from mtlrun.utils.processes import exclusive_lock, is_locked
 
 

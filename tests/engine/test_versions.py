@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from mtlrun.data import load as data_load
-from mtlrun.engine import job as jobs
-from mtlrun.engine import methods
-from mtlrun.engine.methods import reason_of, source_digests, versions_of
+from mtlrun.catalog import method as catalog_method
+from mtlrun.catalog import methods, registry
+from mtlrun.catalog.methods import reason_of, source_digests, versions_of
+from mtlrun.data.sets import load as data_load
 from mtlrun.engine.plan import job_states, rerun_reasons
 from mtlrun.errors import ConfigError
-from mtlrun.estimators import registry
 
 
 def changed(before, after):
@@ -27,7 +26,7 @@ def test_our_versions_are_integers_and_packages_have_their_version():
 
     paths = [
         "mtlrun.estimators.robust:RobustMTL",
-        "mtlrun.lab.papers.mtsvm.analyses:svm_seconds",
+        "mtlrun.papers.mtsvm.analyses:svm_seconds",
         "sklearn.linear_model:Ridge",
     ]
     names = {"RobustMTL", "svm-seconds", "protocol", "reader:mulan", "sklearn"}
@@ -114,7 +113,7 @@ def test_a_raised_protocol_or_generator_outdates_all_jobs(lab, monkeypatch):
                 line.endswith("1 -> 2: another seed")
                 for line in rerun_reasons(plan, job_states(plan))
             )
-    assert jobs.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
+    assert catalog_method.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.estimators.base import DegenerateModelWarning
-from mtlrun.estimators.registry import METHODS, build
 
 #: Parameters unsuited to small data: for few tasks, or training with many epochs.
 SETTINGS = {

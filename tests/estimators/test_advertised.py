@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mtlrun.estimators.registry import METHODS, load_class
+from mtlrun.catalog.registry import METHODS, load_class
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.linear_model import ElasticNet, Lasso, MultiTaskElasticNet
 
+from mtlrun.catalog.registry import METHODS
 from mtlrun.comparison.candidates import default_candidates
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.base import DegenerateModelWarning
@@ -20,7 +21,6 @@ from mtlrun.estimators.mixtures import (
     SparseLowRankMTL,
 )
 from mtlrun.estimators.penalized import JointFeatureMTL, SparseMTL, TraceNormMTL
-from mtlrun.estimators.registry import METHODS
 from mtlrun.estimators.relaxations import (
     ClusteredMTL,
     ClusteredMTLClassifier,

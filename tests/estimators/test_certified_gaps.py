@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.estimators.registry import METHODS, build
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.estimators.svm import MultiTaskKernelSVC
 from mtlrun.problem.objective import relative_gap
 

@@ -14,11 +14,11 @@ import sklearn.linear_model
 from sklearn.base import clone
 
 import mtlrun.estimators
+from mtlrun.catalog.registry import METHODS, load_class
 from mtlrun.estimators.base import BaseMTL, RegressorMTL
 from mtlrun.estimators.convex import PenalizedMTL
 from mtlrun.estimators.params import Count, NonNegative, entries, sections
 from mtlrun.estimators.paths import PathCV
-from mtlrun.estimators.registry import METHODS, load_class
 from mtlrun.penalties.norms import TraceNorm
 
 

@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.estimators.baselines import (
     PerTask,
     ScaledTargets,
     TaskFeature,
     TaskMean,
 )
-from mtlrun.estimators.registry import METHODS, build
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 
 TASKS = np.arange(60) % 3

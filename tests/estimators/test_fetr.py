@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import TaskShuffleSplit
 from mtlrun.errors import DataError
 from mtlrun.estimators.independent import IndependentRidge

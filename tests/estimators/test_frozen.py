@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from mtlrun.engine.methods import class_paths, resolved, versions_of
-from mtlrun.estimators.registry import METHODS, build
+from mtlrun.catalog.methods import class_paths, resolved, versions_of
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.penalties import norms
 
 STORED = Path(__file__).with_name("frozen.json")

@@ -23,8 +23,8 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mtlrun.catalog.registry import METHODS
 from mtlrun.estimators.base import DegenerateModelWarning
-from mtlrun.estimators.registry import METHODS
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

@@ -6,9 +6,9 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from mtlrun.data.cards import load_card
-from mtlrun.data.files import missing_files
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.files import missing_files
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 
 pytestmark = [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from covering import covering_combinations
 
-from mtlrun.estimators.registry import METHODS
+from mtlrun.catalog.registry import METHODS
 
 STORED = json.loads(Path(__file__).with_name("frozen.json").read_text())
 #: `make test` runs this test for each method.

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import mtlrun.estimators
+from mtlrun.catalog.registry import METHODS, build, get_method, load_class
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.estimators.metadata import MethodMetadata, references
 from mtlrun.estimators.params import BOOLEAN, NONE, check_params, choice, integer, real
-from mtlrun.estimators.registry import METHODS, build, get_method, load_class
 
 
 @dataclass
@@ -90,7 +90,7 @@ def test_every_reference_is_used_and_has_its_key():
 
 def test_names_of_methods_are_listed_without_importing_numpy():
     code = (
-        "import sys, mtlrun.estimators.registry, mtlrun.estimators as e; assert "
+        "import sys, mtlrun.catalog.registry, mtlrun.estimators as e; assert "
         "'RobustMTL' in dir(e); sys.exit(any(m in sys.modules for m in ('numpy', "
         "'scipy', 'sklearn', 'pandas', 'pydantic')))"
     )

@@ -11,11 +11,11 @@ from sklearn.linear_model import MultiTaskLasso
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from mtlrun.catalog.registry import METHODS
 from mtlrun.data import TaskStratifiedKFold
 from mtlrun.estimators import paths
 from mtlrun.estimators.convex import PathMTL
 from mtlrun.estimators.paths import PathCV
-from mtlrun.estimators.registry import METHODS
 from mtlrun.metrics import task_scorer
 
 CLASSES = [

@@ -13,7 +13,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import brentq, minimize
 
-from mtlrun.estimators.registry import METHODS, load_class
+from mtlrun.catalog.registry import METHODS, load_class
 from mtlrun.solvers.mkl.kernels import make_kernels
 
 N_TASKS = 4

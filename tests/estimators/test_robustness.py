@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from mtlrun.estimators.registry import METHODS
+from mtlrun.catalog.registry import METHODS
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.engine.evaluation import TaskRows, predict_scores
 from mtlrun.estimators.baselines import PerTask, ScaledTargets, TaskFeature
-from mtlrun.estimators.registry import METHODS, build
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.estimators.graph import GraphMTL
 from mtlrun.estimators.hierarchical import HierarchicalMTL
@@ -16,7 +17,6 @@ from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.estimators.network import MTNetwork
 from mtlrun.estimators.penalized import SparseMTL, TraceNormMTLClassifier
-from mtlrun.estimators.registry import METHODS, build
 from mtlrun.estimators.relationship import FETR, MTFL, MTRL
 from mtlrun.estimators.robust import RobustMTL, RobustMTLClassifier
 from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC

@@ -5,9 +5,9 @@ import pytest
 from scipy import sparse
 from scipy.optimize import minimize
 
+from mtlrun.catalog.registry import build
 from mtlrun.estimators import GraphMTL, JointFeatureMTL, TraceNormMTL
 from mtlrun.estimators.hierarchical import HierarchicalMTL
-from mtlrun.estimators.registry import build
 from mtlrun.problem.levels import ShrunkenLevels
 from mtlrun.problem.taskdata import TaskData
 

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import mtlrun.estimators as estimators
-from mtlrun.estimators.registry import METHODS
+from mtlrun.catalog.registry import METHODS
 from mtlrun.problem.statistics import TaskStatistics
 
 MODELS = [

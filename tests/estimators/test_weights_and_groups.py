@@ -8,8 +8,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss
 from sklearn.model_selection import LeaveOneGroupOut, StratifiedKFold
 
+from mtlrun.catalog.registry import build
 from mtlrun.data.groups import group_folds
-from mtlrun.data.weights import WeightScaleWarning
+from mtlrun.data.roles.weights import WeightScaleWarning
 from mtlrun.estimators import (
     HierarchicalMTL,
     HierarchicalMTLClassifier,
@@ -27,7 +28,6 @@ from mtlrun.estimators.baselines import (
     predict_scores,
     scaled_targets,
 )
-from mtlrun.estimators.registry import build
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 
 PLAIN = {

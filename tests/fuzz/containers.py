@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from hypothesis import strategies as st
 
-from mtlrun.data.frames import dump_frame, typed
+from mtlrun.data.reading.frames import dump_frame, typed
 
 #: Texts that look like numbers, dates, booleans, formulas or missing values
 LOOKALIKES = [

@@ -22,15 +22,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from mtlrun.chunks.table import _frames
-from mtlrun.data import table
-from mtlrun.data.cards import Card, FileSpec, Source, read_card
-from mtlrun.data.fetch import add_file
-from mtlrun.data.files import DataFile
-from mtlrun.data.formats import arff, images, mat, sequences, svmlight
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.schema import Schema, new_rows
+from mtlrun.data.reading import table
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.formats import mat, sequences, svmlight
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.schema import Schema, new_rows
+from mtlrun.data.sets import images, mulan, splice
+from mtlrun.data.sets.cards import Card, FileSpec, Source, read_card
+from mtlrun.data.sets.fetch import add_file
 from mtlrun.errors import UserError
-from mtlrun.lab.load import load_experiment, load_training
+from mtlrun.lab.experiment.load import load_experiment, load_training
 from mtlrun.utils.yaml import load_file
 
 NAME = "fuzzed-file"
@@ -81,12 +83,12 @@ def read_arff(content: bytes) -> None:
     rows = table.read_table_file(file, ".arff")
     with contextlib.suppress(UserError):
         make_dataset(rows, Roles(targets=rows.columns[-1], task=rows.columns[0]))
-    arff.read({NAME: file}, card(), arff=[NAME])
+    mulan.read({NAME: file}, card(), arff=[NAME])
 
 
 def read_xml(content: bytes) -> None:
     """Read a list of labels."""
-    arff.read_labels(memory_file(content))
+    mulan.read_labels(memory_file(content))
 
 
 def read_fasta(content: bytes) -> None:
@@ -164,7 +166,7 @@ def read_svmlight(content: bytes) -> None:
 
 def read_splice(content: bytes) -> None:
     """Read labelled sequences in lines."""
-    sequences.read_splice({NAME: memory_file(content)}, card("multiclass"))
+    splice.read_splice({NAME: memory_file(content)}, card("multiclass"))
 
 
 def read_archive(content: bytes) -> None:

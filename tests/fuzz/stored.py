@@ -22,9 +22,9 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from typer.testing import CliRunner
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.cli.app import app
 from mtlrun.estimators.baselines import PerTask
-from mtlrun.estimators.registry import METHODS, build
 from mtlrun.features import FourierFeatures
 from mtlrun.model.files import Model, save_model
 

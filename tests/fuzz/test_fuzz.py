@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mutation import VALID, mutated
 
-from mtlrun.data import table
-from mtlrun.data.formats import arff, images, mat, svmlight
-from mtlrun.data.formats import sequences as strings
+from mtlrun.data.reading import table
+from mtlrun.data.reading.formats import arff, mat, svmlight
+from mtlrun.data.reading.formats import sequences as strings
+from mtlrun.data.sets import images, mulan
 
 
 def quiet(examples: int, **more: object) -> settings:
@@ -85,7 +86,7 @@ def _arff(content, found):
 
 
 def _xml(content, found):
-    assert arff.read_labels(memory_file(content)) == found
+    assert mulan.read_labels(memory_file(content)) == found
 
 
 def _fasta(content, found):

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import Table, read_table
+from mtlrun.data.reading.table import Table, read_table
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.errors import DataError, UserError
 from mtlrun.estimators import HierarchicalMTL, IndependentRidge

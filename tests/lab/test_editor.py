@@ -8,8 +8,8 @@ import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
-from mtlrun.estimators.registry import METHODS
-from mtlrun.lab.schema import config_schema
+from mtlrun.catalog.registry import METHODS
+from mtlrun.lab.experiment.schema import config_schema
 from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.lab.load import load_experiment, validate_file
+from mtlrun.lab.experiment.load import load_experiment, validate_file
 
 CHILD = """\
 schema: 1

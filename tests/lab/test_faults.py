@@ -19,9 +19,9 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.engine.plan import job_states
-from mtlrun.engine.progress import PlainProgress
 from mtlrun.engine.run import Runner, run
 from mtlrun.lab.plan import plan
+from mtlrun.parallel.progress import PlainProgress
 from mtlrun.utils import processes
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import is_locked, timing_lock

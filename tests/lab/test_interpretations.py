@@ -10,7 +10,7 @@ import pytest
 
 from mtlrun.engine.run import run
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.lab.load import load_experiment, validate_file
+from mtlrun.lab.experiment.load import load_experiment, validate_file
 from mtlrun.lab.merging import merge
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report, is_partial

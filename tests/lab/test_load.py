@@ -5,8 +5,8 @@ import re
 import pytest
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.lab.catalogue import catalogue, find
-from mtlrun.lab.load import load_experiment, run_of, validate_file
+from mtlrun.lab.experiment.catalogue import catalogue, find
+from mtlrun.lab.experiment.load import load_experiment, run_of, validate_file
 from mtlrun.utils.io import configs_dir
 from mtlrun.utils.yaml import load_file
 

@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.lab.load import validate_file
+from mtlrun.lab.experiment.load import validate_file
 
 CHECK = "{kind: ratio, quantity: rmse, of: A, over: B, dataset: small, at_least: 1}"
 OTHER_RATIO = CHECK.replace("of: A, over: B", "of: B, over: A").replace(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import split_rows
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features
@@ -290,7 +290,7 @@ reference:
 
 
 def test_a_training_file_has_the_same_sections(lab):
-    from mtlrun.lab.load import load_training
+    from mtlrun.lab.experiment.load import load_training
 
     text = """\
 schema: 1

@@ -5,11 +5,12 @@ import json
 
 import pytest
 
+from mtlrun.engine.environment import private_path
 from mtlrun.engine.plan import job_states, rerun_reasons
-from mtlrun.engine.record import ResultKey, private_path
+from mtlrun.engine.record import ResultKey
 from mtlrun.engine.run import missing_jobs, run
 from mtlrun.errors import ConfigError
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 
 SHARED = """\
@@ -305,7 +306,7 @@ def test_an_up_to_date_experiment_is_checked_without_importing_solvers(lab):
     path = lab.write(lab.tiny.partition("  - label: strong")[0] + methods)
     script = f"""
         import sys
-        from mtlrun.lab.load import load_experiment
+        from mtlrun.lab.experiment.load import load_experiment
         from mtlrun.lab.plan import plan
         plan(load_experiment({str(path)!r}))
         heavy = ("numpy", "sklearn", "mtlrun.solvers", "mtlrun.estimators.robust")

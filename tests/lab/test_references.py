@@ -2,9 +2,9 @@
 
 import pytest
 
-from mtlrun.engine.analysis import read_printed
+from mtlrun.catalog.analysis import read_printed
 from mtlrun.errors import ConfigError
-from mtlrun.lab.load import load_experiment, validate_file
+from mtlrun.lab.experiment.load import load_experiment, validate_file
 
 EXPERIMENT = """\
 schema: 1

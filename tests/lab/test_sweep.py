@@ -4,7 +4,7 @@ import pytest
 
 from mtlrun.engine.run import missing_jobs, run
 from mtlrun.errors import ConfigError
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import write_report

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from mtlrun.engine.run import missing_jobs, run
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 
 

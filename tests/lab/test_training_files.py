@@ -3,7 +3,7 @@
 import pytest
 
 from mtlrun.errors import ConfigError, UnknownNameError
-from mtlrun.lab.load import load_experiment, load_training, validate_file
+from mtlrun.lab.experiment.load import load_experiment, load_training, validate_file
 
 GOOD = """\
 schema: 1

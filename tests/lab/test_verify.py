@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 import mtlrun
-from mtlrun.data import load as data_load
-from mtlrun.engine import methods
+from mtlrun.catalog import methods
+from mtlrun.data.sets import load as data_load
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import job_from
 from mtlrun.engine.plan import job_states
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import markdown

@@ -6,10 +6,10 @@ import pytest
 from mtlrun.engine.record import Records
 from mtlrun.engine.run import run
 from mtlrun.errors import ConfigError
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.claims import Verdict
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.checks import Verdict
 
 
 @pytest.mark.parametrize("profile", ["demo", "real"])

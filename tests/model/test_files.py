@@ -22,9 +22,9 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_array
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.estimators.baselines import PerTask
-from mtlrun.estimators.registry import METHODS, build
 from mtlrun.features import FourierFeatures, WeightedDegree
 from mtlrun.model import files as models
 from mtlrun.model.files import Model, load_model, save_model, used

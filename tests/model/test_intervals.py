@@ -9,8 +9,9 @@ from scipy.stats import f_oneway, norm
 from scipy.stats import t as student
 
 import mtlrun
-from mtlrun.data.roles import Roles, make_dataset
-from mtlrun.data.table import table_of_frame
+from mtlrun.data.reading.table import table_of_frame
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.files import load_model
 from mtlrun.model.intervals import (

@@ -13,9 +13,9 @@ from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.svm import SVR
 
+from mtlrun.catalog.registry import build
 from mtlrun.errors import DataError
 from mtlrun.estimators.baselines import PerTask
-from mtlrun.estimators.registry import build
 from mtlrun.features import WeightedDegree
 from mtlrun.model.checks import check_indices
 from mtlrun.model.files import Model, load_model, save_model

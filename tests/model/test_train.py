@@ -16,7 +16,7 @@ from mtlrun.data.splits import random_split
 from mtlrun.errors import ConfigError, UserError
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.features import WeightedDegree
-from mtlrun.lab.load import load_training
+from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.training import train
 from mtlrun.metrics import auc_per_task, mse_per_task
 from mtlrun.model.files import load_model

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.estimators import independent
-from mtlrun.estimators.registry import METHODS, build
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 

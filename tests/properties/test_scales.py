@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.estimators import HierarchicalMTL, HierarchicalMTLClassifier
 from mtlrun.estimators.base import DegenerateModelWarning
-from mtlrun.estimators.registry import METHODS, build
 from mtlrun.penalties.norms import L1, L12, L21, SquaredFrobenius, TraceNorm
 from mtlrun.problem.losses import is_graded, right_singular
 from mtlrun.problem.statistics import TaskStatistics

@@ -39,7 +39,7 @@ def load(name):
     folder = os.environ.get("MTLRUN_DATA")
     if not folder or not (Path(folder) / name).is_dir():
         pytest.skip(f"needs {name} below MTLRUN_DATA")
-    from mtlrun.data.load import load_dataset
+    from mtlrun.data.sets.load import load_dataset
 
     return load_dataset(name)
 

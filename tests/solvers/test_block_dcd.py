@@ -155,7 +155,7 @@ def test_the_hinge_matches_libsvm_with_the_multi_task_kernel():
 
 @pytest.mark.data
 def test_the_landmine_optimum_is_reached():
-    from mtlrun.data.load import load_dataset
+    from mtlrun.data.sets.load import load_dataset
 
     if not os.path.isfile(
         os.path.join(os.environ.get("MTLRUN_DATA", ""), "landmine", "LandmineData.mat")

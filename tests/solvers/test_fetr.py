@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from scipy.linalg import expm
 
 from mtlrun.errors import MemoryLimitError
-from mtlrun.lab.papers.fetr.seconds import solve_projected_gradient
+from mtlrun.papers.fetr.seconds import solve_projected_gradient
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.objective import null_objective, primal_value, relative_gap

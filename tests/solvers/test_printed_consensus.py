@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlrun.lab.papers.mtmkl.update import FIXES, consensus
+from mtlrun.papers.mtmkl.update import FIXES, consensus
 from mtlrun.solvers.pairwise import Flows, SimplexQuadratic, fuse, pair_distances
 
 T, M, LAM = 5, 4, 0.6

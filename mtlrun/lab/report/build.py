@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from mtlrun.engine.record import PROTOCOL
 from mtlrun.errors import counted
-from mtlrun.lab.report.checks import CLAIM_SOURCES, NUMBERS, PAPER_SOURCE, Verdict
+from mtlrun.lab.experiment.claims import CLAIM_SOURCES, NUMBERS, PAPER_SOURCE, Verdict
 from mtlrun.lab.report.claims import ClaimVerdict, tests_section
 from mtlrun.lab.report.figures import matrix_sections, run_figures
 from mtlrun.lab.report.findings import counts_text, findings
@@ -47,8 +47,8 @@ from mtlrun.lab.report.run import (
 from mtlrun.lab.report.sections import run_sections
 from mtlrun.lab.report.side_by_side import side_by_side
 from mtlrun.lab.report.statistics import comparison_section, group_section
-from mtlrun.tables.figures import Drawing
-from mtlrun.tables.report_table import Section, html_block
+from mtlrun.show.figures import Drawing
+from mtlrun.show.report_table import Section, html_block
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class Report:
     sections : list of Section
         Sections below the tables that are not empty.
     figures : list of Drawing
-        Drawn by `mtlrun.tables.drawing`.
+        Drawn by `mtlrun.show.drawing`.
     summary : list of str
         Findings, and counts of verdicts and jobs, in sentences.
     """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from mtlrun.engine.interfaces import METRIC_INFO
-from mtlrun.lab.report.checks import SHARE_DIFFERENCES, SHARES, Check
-from mtlrun.tables.quantities import spoken
-from mtlrun.tables.report_table import number, show, significant
+from mtlrun.catalog.interfaces import METRIC_INFO
+from mtlrun.lab.experiment.claims import SHARE_DIFFERENCES, SHARES, Check
+from mtlrun.show.quantities import spoken
+from mtlrun.show.report_table import number, show, significant
 
 #: Whole numbers from here on are written with commas.
 MIN_WITH_COMMAS = 10_000

@@ -15,10 +15,9 @@ from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
-from mtlrun.engine.averages import std
-from mtlrun.engine.record import DONE, NOT_CONVERGED
+from mtlrun.engine.evaluation import std
 from mtlrun.errors import counted, listed
-from mtlrun.lab.report.checks import (
+from mtlrun.lab.experiment.claims import (
     ALL_DATA,
     PREDICTION,
     Check,
@@ -42,9 +41,10 @@ from mtlrun.lab.report.statistics import (
     paired_predictions,
     rank_rows,
 )
-from mtlrun.tables.quantities import PARALLEL
-from mtlrun.tables.ranking import Ranking
-from mtlrun.tables.report_table import ReportTable, Section, show, significant
+from mtlrun.parallel.status import DONE, NOT_CONVERGED
+from mtlrun.show.quantities import PARALLEL
+from mtlrun.show.ranking import Ranking
+from mtlrun.show.report_table import ReportTable, Section, show, significant
 from mtlrun.utils.io import as_list
 
 #: Smallest share of comparisons that hold for a claim to hold mostly.
@@ -176,7 +176,7 @@ class ClaimVerdict:
     compared_only : tuple of str
         Interpretations that do not count for the verdict.
     source : str
-        One of `mtlrun.lab.report.checks.CLAIM_SOURCES`.
+        One of `mtlrun.lab.experiment.claims.CLAIM_SOURCES`.
     """
 
     id: str

@@ -1,7 +1,7 @@
 """Figures of a run as plain data.
 
 They show sweeps, curves, matrices, regularization paths, ranks, and published numbers
-next to ours. `mtlrun.tables.drawing` draws them.
+next to ours. `mtlrun.show.drawing` draws them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from mtlrun.engine.averages import std
+from mtlrun.engine.evaluation import std
 from mtlrun.engine.record import Record
-from mtlrun.lab.report.checks import Verdict
+from mtlrun.lab.experiment.claims import Verdict
 from mtlrun.lab.report.interpretations import JudgedRun
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.printed import (
@@ -32,7 +32,7 @@ from mtlrun.lab.report.run import (
     title_of,
 )
 from mtlrun.lab.report.statistics import rank_groups, rank_methods
-from mtlrun.tables.figures import (
+from mtlrun.show.figures import (
     Drawing,
     Dumbbell,
     DumbbellPanel,
@@ -46,9 +46,9 @@ from mtlrun.tables.figures import (
     file_name,
     path_panel,
 )
-from mtlrun.tables.quantities import spoken
-from mtlrun.tables.ranking import Ranking
-from mtlrun.tables.report_table import Column, ReportTable, Section
+from mtlrun.show.quantities import spoken
+from mtlrun.show.ranking import Ranking
+from mtlrun.show.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
 
 #: Subfolder of the figures in the folder of a run.

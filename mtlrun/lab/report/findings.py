@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mtlrun.errors import counted
-from mtlrun.lab.report.checks import HOLDING, VERDICTS, Verdict, verdict_label
+from mtlrun.lab.experiment.claims import HOLDING, VERDICTS, Verdict, verdict_label
 from mtlrun.lab.report.claim_texts import bounds_text, number_text
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
-from mtlrun.tables.quantities import spoken
-from mtlrun.tables.report_table import Column, ReportTable
+from mtlrun.show.quantities import spoken
+from mtlrun.show.report_table import Column, ReportTable
 
 #: Columns of the table of claims.
 CLAIM_COLUMNS = ("claim", "threshold", "ours", "verdict", "data")
@@ -25,7 +25,7 @@ MAX_NAMED_DATASETS = 3
 MAX_FINDINGS = 3
 #: Words before a number that is a bound, by `CheckResult.bound`.
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
-#: Sources of claims, as in `mtlrun.lab.report.checks.CLAIM_SOURCES`.
+#: Sources of claims, as in `mtlrun.lab.experiment.claims.CLAIM_SOURCES`.
 OURS = "ours"
 AUDIT = "audit"
 OTHER_DATA = "other data"

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from mtlrun.errors import UnknownNameError
+from mtlrun.lab.experiment.claims import Verdict, verdict_label
 from mtlrun.lab.report.build import (
     Report,
     interpretation_sections,
@@ -25,7 +26,6 @@ from mtlrun.lab.report.build import (
     tested_claims,
     untested_claims_lines,
 )
-from mtlrun.lab.report.checks import Verdict, verdict_label
 from mtlrun.lab.report.figures import (
     FIGURES,
     path_figures,
@@ -44,9 +44,9 @@ from mtlrun.lab.report.printed import (
 )
 from mtlrun.lab.report.run import STOPPED, title_of
 from mtlrun.lab.report.sections import job_table
-from mtlrun.tables import page
-from mtlrun.tables.figures import Drawing
-from mtlrun.tables.report_table import (
+from mtlrun.show import page
+from mtlrun.show.figures import Drawing
+from mtlrun.show.report_table import (
     ReportTable,
     Section,
     csv_grid,
@@ -445,7 +445,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     paths.append(page_path)
     for figure in report.figures:
         # Matplotlib is imported only if there is something to draw.
-        from mtlrun.tables.drawing import write_drawing
+        from mtlrun.show.drawing import write_drawing
 
         path = _figure_path(folder, figure)
         write_drawing(figure, path)

@@ -16,7 +16,7 @@ from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
 from mtlrun.lab.stored import read_json
-from mtlrun.tables.quantities import PARALLEL
+from mtlrun.show.quantities import PARALLEL
 from mtlrun.utils.io import canonical_json, is_json_number
 from mtlrun.utils.outputs import write_output
 

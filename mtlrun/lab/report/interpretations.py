@@ -14,7 +14,7 @@ from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted
-from mtlrun.lab.report.checks import (
+from mtlrun.lab.experiment.claims import (
     HOLDING,
     REFERENCE_SOURCES,
     Claim,
@@ -27,7 +27,7 @@ from mtlrun.lab.report.claims import ClaimVerdict, Evidence, judge
 from mtlrun.lab.report.method_results import method_results
 from mtlrun.lab.report.run import Run, data_names, label_of
 from mtlrun.lab.report.statistics import rank_groups
-from mtlrun.tables.report_table import Column, ReportTable, Section
+from mtlrun.show.report_table import Column, ReportTable, Section
 from mtlrun.utils.io import as_list
 
 #: Explanation of `tolerance_of` in reports.

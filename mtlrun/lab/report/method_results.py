@@ -12,12 +12,12 @@ from itertools import product
 
 import pandas as pd
 
-from mtlrun.engine.averages import std
-from mtlrun.engine.record import DIVERGED, DONE, FAILED, NOT_CONVERGED, OK, TIMEOUT
-from mtlrun.lab.report.checks import MEDIAN_QUANTITIES
+from mtlrun.engine.evaluation import std
+from mtlrun.lab.experiment.claims import MEDIAN_QUANTITIES
 from mtlrun.lab.report.frames import METRIC_PREFIX, is_quantity, results_frame
 from mtlrun.lab.report.run import MISSING, Run, results_of
-from mtlrun.tables.quantities import PARALLEL
+from mtlrun.parallel.status import DIVERGED, DONE, FAILED, NOT_CONVERGED, OK, TIMEOUT
+from mtlrun.show.quantities import PARALLEL
 
 #: Status of a method of which some jobs still have to be computed.
 PARTIAL = "partial"

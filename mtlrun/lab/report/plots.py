@@ -17,8 +17,8 @@ from mtlrun.lab.report.figures import (
 )
 from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.run import Run, read_run
-from mtlrun.tables.drawing import check_drawing, write_drawing
-from mtlrun.tables.figures import Figure, RankDiagram
+from mtlrun.show.drawing import check_drawing, write_drawing
+from mtlrun.show.figures import Figure, RankDiagram
 from mtlrun.utils.outputs import write_output
 
 Figures = Sequence[Figure | RankDiagram]

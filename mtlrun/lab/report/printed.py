@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from mtlrun.engine.record import NOT_CONVERGED, TIMEOUT
-from mtlrun.lab.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES
+from mtlrun.lab.experiment.claims import ALL_DATA, AVERAGE_RANK, QUANTITIES
 from mtlrun.lab.report.frames import ROBUST_PARTS
 from mtlrun.lab.report.interpretations import JudgedRun, ReferenceVerdict
 from mtlrun.lab.report.method_results import PARTIAL, MethodResult
 from mtlrun.lab.report.run import MISSING, Run, axis_of, has_data, results_of, title_of
 from mtlrun.lab.report.statistics import direction
-from mtlrun.tables.quantities import PARALLEL, spoken
-from mtlrun.tables.report_table import (
+from mtlrun.parallel.status import NOT_CONVERGED, TIMEOUT
+from mtlrun.show.quantities import PARALLEL, spoken
+from mtlrun.show.report_table import (
     Column,
     ReportTable,
     Section,

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.packed import PACKED, is_search, name_candidates
-from mtlrun.engine.record import FAILED, TIMEOUT, JobKind, Record, Records, ResultKey
+from mtlrun.engine.record import JobKind, Record, Records, ResultKey
 from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError
 from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
+from mtlrun.parallel.status import FAILED, TIMEOUT
 from mtlrun.stats import PairedTest
 from mtlrun.utils.io import DIGEST, as_list, jsonable, sealed
 from mtlrun.utils.text import cleaned, present_name

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mtlrun.errors import listed
 from mtlrun.lab.report.printed import PrintedNumber
-from mtlrun.tables.report_table import Column, ReportTable, Section
+from mtlrun.show.report_table import Column, ReportTable, Section
 
 #: Header of the column with the numbers of the paper.
 PAPER = "paper"

@@ -15,20 +15,21 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from mtlrun.engine.averages import task_means
-from mtlrun.engine.interfaces import METRIC_INFO
-from mtlrun.engine.record import OK, Records
+from mtlrun.catalog.interfaces import METRIC_INFO
+from mtlrun.engine.evaluation import task_means
+from mtlrun.engine.record import Records
 from mtlrun.errors import counted
-from mtlrun.lab.report.checks import ALL_DATA, AVERAGE_RANK, QUANTITIES, Statistics
+from mtlrun.lab.experiment.claims import ALL_DATA, AVERAGE_RANK, QUANTITIES, Statistics
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.run import Run, axis_of
+from mtlrun.parallel.status import OK
+from mtlrun.show.ranking import MIN_BLOCKS, Ranking
+from mtlrun.show.report_table import Column, ReportTable, Section, show
 from mtlrun.stats import (
     PairedTest,
     holm,
     paired_test,
 )
-from mtlrun.tables.ranking import MIN_BLOCKS, Ranking
-from mtlrun.tables.report_table import Column, ReportTable, Section, show
 from mtlrun.utils.io import as_list
 
 #: Fewer methods are ranked only if the experiment asks for it.

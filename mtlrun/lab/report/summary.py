@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from mtlrun.engine.stored import RUN_FILE
 from mtlrun.errors import DataError, counted
+from mtlrun.lab.experiment.claims import NUMBERS, VERDICTS, Verdict
 from mtlrun.lab.report.build import (
     NO_RESULT_TEXTS,
     Report,
@@ -20,7 +21,6 @@ from mtlrun.lab.report.build import (
     paper_verdicts,
     verdict_lines,
 )
-from mtlrun.lab.report.checks import NUMBERS, VERDICTS, Verdict
 from mtlrun.lab.report.claims import ClaimVerdict
 from mtlrun.lab.report.findings import (
     AUDIT,
@@ -37,9 +37,9 @@ from mtlrun.lab.report.interpretations import ReferenceVerdict
 from mtlrun.lab.report.run import COMPLETE
 from mtlrun.lab.report.sections import computing_seconds
 from mtlrun.lab.stored import read_json
-from mtlrun.tables.figures import SQUARES, Strip, StripRow
-from mtlrun.tables.page import html_page
-from mtlrun.tables.report_table import (
+from mtlrun.show.figures import SQUARES, Strip, StripRow
+from mtlrun.show.page import html_page
+from mtlrun.show.report_table import (
     ReportTable,
     Section,
     Styled,

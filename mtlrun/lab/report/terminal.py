@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
+from mtlrun.lab.experiment.claims import STYLES
 from mtlrun.lab.report.build import (
     Report,
     notes,
     result_sections,
     unshared_runs,
 )
-from mtlrun.lab.report.checks import STYLES
 from mtlrun.lab.report.findings import finding
 from mtlrun.lab.report.formats import TONES, claim_lines
 from mtlrun.lab.report.sections import edge_hits, failures_section
@@ -27,7 +27,7 @@ from mtlrun.lab.report.summary import (
     overview_lines,
     overview_sections,
 )
-from mtlrun.tables.report_table import (
+from mtlrun.show.report_table import (
     Column,
     ReportTable,
     Section,

@@ -11,9 +11,9 @@ from scipy.stats import spearmanr
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
-from mtlrun.comparison.atlas import GAINS, read_lines
+from mtlrun.comparison.differences import GAINS, read_lines
 from mtlrun.errors import ConfigError
-from mtlrun.lab.papers.atlas.analyses import (
+from mtlrun.papers.atlas.analyses import (
     METHODS,
     PROPERTIES,
     methods,
@@ -183,7 +183,7 @@ def test_real_tables_can_be_predicted_from_simulated_ones(write):
 
 @pytest.fixture
 def few_draws(monkeypatch):
-    monkeypatch.setattr("mtlrun.lab.papers.atlas.analyses.N_DRAWS", 10)
+    monkeypatch.setattr("mtlrun.papers.atlas.analyses.N_DRAWS", 10)
 
 
 @pytest.mark.parametrize("real", [False, True])

@@ -7,11 +7,11 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-from mtlrun.data.simulate import simulate_families, simulate_rmtl
+from mtlrun.data.sets.simulate import simulate_families, simulate_rmtl
 from mtlrun.data.splits import fewer_rows
 from mtlrun.engine.job import choice_of
 from mtlrun.errors import DataError
-from mtlrun.lab.papers.atlas.gain import COLUMNS, gain, properties
+from mtlrun.papers.atlas.gain import COLUMNS, gain, properties
 
 FEW = {"methods": ["HierarchicalMTL", "GraphMTL"], "folds": 3, "search": 2}
 
@@ -92,7 +92,7 @@ def test_seconds_of_a_method_include_its_search(monkeypatch):
     def slow_choice(job, records):
         return {**choice_of(job, records), "seconds": 1000.0}
 
-    monkeypatch.setattr("mtlrun.lab.papers.atlas.gain.choice_of", slow_choice)
+    monkeypatch.setattr("mtlrun.papers.atlas.gain.choice_of", slow_choice)
     result = gain(families("equal"), seed=0, rows=6, **FEW)
     (table,) = result.tables.values()
     seconds = {row[0]: row[COLUMNS.index("seconds")] for row in table["rows"]}

@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from mtlrun.comparison.atlas import SIMILAR, read_lines
-from mtlrun.engine.analysis import published_path
-from mtlrun.lab.papers.atlas.sharing import (
+from mtlrun.catalog.analysis import published_path
+from mtlrun.comparison.differences import SIMILAR, read_lines
+from mtlrun.papers.atlas.sharing import (
     KEYS,
     MAX_EFFECT,
     PAIRS,

@@ -9,22 +9,22 @@ import pandas as pd
 import pytest
 
 from mtlrun import reproduce
-from mtlrun.data.cards import load_card
-from mtlrun.data.simulate import simulate_families
-from mtlrun.engine.analysis import published_path
+from mtlrun.catalog.analysis import published_path
+from mtlrun.data.sets.cards import load_card
+from mtlrun.data.sets.simulate import simulate_families
 from mtlrun.errors import ConfigError, DataError
-from mtlrun.lab.load import load_experiment
-from mtlrun.lab.papers.atlas import sharing as analyses
-from mtlrun.lab.papers.atlas.mixed import mixed_mean
-from mtlrun.lab.papers.atlas.pairs import COLUMNS, LEVELS, SELECTED, pairs, verdict
-from mtlrun.lab.papers.atlas.trees import (
+from mtlrun.lab.experiment.load import load_experiment
+from mtlrun.lab.report.run import results_of
+from mtlrun.lab.results import compact_run
+from mtlrun.papers.atlas import sharing as analyses
+from mtlrun.papers.atlas.mixed import mixed_mean
+from mtlrun.papers.atlas.pairs import COLUMNS, LEVELS, SELECTED, pairs, verdict
+from mtlrun.papers.atlas.trees import (
     MAX_ROUNDS,
     StoppedTreesClassifier,
     StoppedTreesRegressor,
     WithoutTask,
 )
-from mtlrun.lab.report.run import results_of
-from mtlrun.lab.results import compact_run
 from mtlrun.stats import holm
 
 LINEAR = {

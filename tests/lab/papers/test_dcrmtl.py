@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.run import run
-from mtlrun.lab.papers.dcrmtl import data_set_statistics, equality_constraint
+from mtlrun.lab.experiment.spec import Experiment
 from mtlrun.lab.plan import plan
-from mtlrun.lab.spec import Experiment
+from mtlrun.papers.dcrmtl import data_set_statistics, equality_constraint
 from mtlrun.utils.io import derive_seed
 
 

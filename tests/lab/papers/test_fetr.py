@@ -7,22 +7,22 @@ import pytest
 from scipy.stats import t as student
 from sklearn.linear_model import LinearRegression
 
+from mtlrun.catalog.analysis import Printed
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.load import load_dataset
-from mtlrun.engine.analysis import Printed
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.relationship import FETR
-from mtlrun.lab.papers.fetr.audit import audit_table
-from mtlrun.lab.papers.fetr.covariances import block_ratio, fetr_covariances
-from mtlrun.lab.papers.fetr.curves import (
+from mtlrun.papers.fetr.audit import audit_table
+from mtlrun.papers.fetr.covariances import block_ratio, fetr_covariances
+from mtlrun.papers.fetr.curves import (
     ESTIMATORS,
     LearningCurves,
     distance_beyond_rounding,
     learning_curve,
     least_errors,
 )
-from mtlrun.lab.papers.fetr.data import training_data
-from mtlrun.lab.papers.fetr.seconds import fetr_convergence, w_step_seconds
+from mtlrun.papers.fetr.data import training_data
+from mtlrun.papers.fetr.seconds import fetr_convergence, w_step_seconds
 
 SMALL = load_dataset("simulated-fetr", n=60, d=6, m=7)
 RAGGED = Dataset(

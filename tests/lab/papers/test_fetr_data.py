@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from scipy.io import loadmat
 
-from mtlrun.data.load import load_dataset
+from mtlrun.catalog.analysis import read_printed
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import TaskShuffleSplit
-from mtlrun.engine.analysis import read_printed
 from mtlrun.engine.run import run
-from mtlrun.lab.load import load_experiment
-from mtlrun.lab.papers.fetr.curves import learning_curve, printed_errors
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
+from mtlrun.papers.fetr.curves import learning_curve, printed_errors
 from mtlrun.utils.io import configs_dir, derive_seed
 
 pytestmark = pytest.mark.data

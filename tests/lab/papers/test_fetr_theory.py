@@ -7,8 +7,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from mtlrun.data.simulate import simulate_fetr
-from mtlrun.lab.papers.fetr.theory import fetr_theory, matching_excess, step_gap
+from mtlrun.data.sets.simulate import simulate_fetr
+from mtlrun.papers.fetr.theory import fetr_theory, matching_excess, step_gap
 from mtlrun.solvers.relationship.fetr import Precision, exact_precision
 
 BOX = (0.01, 100.0)

@@ -8,27 +8,27 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import paper_partition, split_rows, task_partition
 from mtlrun.engine.run import run
 from mtlrun.errors import DataError
 from mtlrun.estimators.mkl import GroupMKLClassifier
-from mtlrun.lab.load import load_experiment
-from mtlrun.lab.papers.mtmkl.algorithms import algorithm, algorithm_2
-from mtlrun.lab.papers.mtmkl.audit import DOMINATED, read_published, table_audit
-from mtlrun.lab.papers.mtmkl.common import CLAIMED_GROUP, make_machines
-from mtlrun.lab.papers.mtmkl.protocols import (
+from mtlrun.lab.experiment.load import load_experiment
+from mtlrun.lab.plan import plan
+from mtlrun.lab.report.build import build_report
+from mtlrun.papers.mtmkl.algorithms import algorithm, algorithm_2
+from mtlrun.papers.mtmkl.audit import DOMINATED, read_published, table_audit
+from mtlrun.papers.mtmkl.common import CLAIMED_GROUP, make_machines
+from mtlrun.papers.mtmkl.protocols import (
     N_OUTER_ITERATIONS,
     protocols,
     repaired,
     solutions_of_task,
 )
-from mtlrun.lab.papers.mtmkl.sharing import mean_of_named, sharing, tasks_together
-from mtlrun.lab.papers.mtmkl.theory import theorem_1
-from mtlrun.lab.papers.mtmkl.update import MAX_ITER, repaired_update
-from mtlrun.lab.papers.mtmkl.weights import count_groups, kernel_weights
-from mtlrun.lab.plan import plan
-from mtlrun.lab.report.build import build_report
+from mtlrun.papers.mtmkl.sharing import mean_of_named, sharing, tasks_together
+from mtlrun.papers.mtmkl.theory import theorem_1
+from mtlrun.papers.mtmkl.update import MAX_ITER, repaired_update
+from mtlrun.papers.mtmkl.weights import count_groups, kernel_weights
 from mtlrun.solvers.mkl.kernels import make_kernels
 from mtlrun.solvers.mkl.machines import GramStore
 from mtlrun.solvers.mkl.mkl import Coupling

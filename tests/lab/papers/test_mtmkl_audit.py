@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.lab.papers.mtmkl.audit import (
+from mtlrun.papers.mtmkl.audit import (
     DOMINATED,
     Published,
     audit,

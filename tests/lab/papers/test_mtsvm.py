@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.estimators.svm import GraphSVC
-from mtlrun.lab.checks import read_curves
-from mtlrun.lab.papers.mtsvm import analyses as mtsvm
-from mtlrun.lab.papers.mtsvm import runs as mtsvm_runs
-from mtlrun.lab.papers.mtsvm import transfer
-from mtlrun.lab.papers.mtsvm.transfer import MODELS, sample_rows, svm_transfer
+from mtlrun.lab.experiment.checks import read_curves
+from mtlrun.papers.mtsvm import analyses as mtsvm
+from mtlrun.papers.mtsvm import runs as mtsvm_runs
+from mtlrun.papers.mtsvm import transfer
+from mtlrun.papers.mtsvm.transfer import MODELS, sample_rows, svm_transfer
 from mtlrun.penalties.graph import check_similarity, couple_tasks
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.svm.linear import solve_svm_newton

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from mtlrun.errors import ConfigError
-from mtlrun.lab.papers.mtsvm import audit
-from mtlrun.lab.papers.mtsvm.audit import StoredCurve, curve_phases, stored_runs
 from mtlrun.lab.report.run import read_run
+from mtlrun.papers.mtsvm import audit
+from mtlrun.papers.mtsvm.audit import StoredCurve, curve_phases, stored_runs
 
 
 def test_the_numbers_of_gauss2d_are_those_of_the_files():

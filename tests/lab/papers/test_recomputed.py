@@ -8,14 +8,14 @@ import pytest
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 from sklearn.svm import SVC
 
-from mtlrun.data.load import load_dataset
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import GraphSVC, IndependentMKLClassifier, RobustMTL
-from mtlrun.lab.papers.fetr.seconds import fetr_convergence
-from mtlrun.lab.report.checks import Verdict
+from mtlrun.lab.experiment.claims import Verdict
 from mtlrun.lab.report.interpretations import judged
 from mtlrun.lab.report.run import jobs_of, read_run
 from mtlrun.metrics import accuracy_per_task
+from mtlrun.papers.fetr.seconds import fetr_convergence
 
 RESULTS = Path(__file__).parents[3] / "results"
 

@@ -7,8 +7,8 @@ from matplotlib.colors import to_hex
 
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import markdown, write_report
-from mtlrun.tables.drawing import COLOURS, draw, write_drawing
-from mtlrun.tables.figures import Figure, Line, Panel
+from mtlrun.show.drawing import COLOURS, draw, write_drawing
+from mtlrun.show.figures import Figure, Line, Panel
 
 
 @pytest.fixture

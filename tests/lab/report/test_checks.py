@@ -7,9 +7,9 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from mtlrun import registry_data
-from mtlrun.lab.report.checks import CHECKS, Check
-from mtlrun.tables import quantities
+from mtlrun.estimators import declarations
+from mtlrun.lab.experiment.claims import CHECKS, Check
+from mtlrun.show import quantities
 from mtlrun.utils.io import as_list
 
 GOOD = [
@@ -113,7 +113,7 @@ def test_checks_convert_to_a_list():
 
 def test_a_quantity_with_a_phrase_has_one_meaning_in_all_analyses():
     """`spoken` uses only the name, so it has one meaning in all analyses."""
-    stored = json.loads(registry_data.INTERFACES)
+    stored = json.loads(declarations.INTERFACES)
     meanings: dict[str, set[str]] = {}
     declared = [entry.get("declaration") for entry in stored.values()]
     for declaration in filter(None, declared):

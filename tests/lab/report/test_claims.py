@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from mtlrun.lab.experiment.claims import Claim, Expectation
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.checks import Claim, Expectation
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.claims import verdict_of as verdict_of_results
 from mtlrun.lab.report.findings import part_of_paper

@@ -16,11 +16,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from mtlrun.engine.interfaces import METRIC_INFO
+from mtlrun.catalog.interfaces import METRIC_INFO
 from mtlrun.engine.record import Record
 from mtlrun.lab.batch import artefacts
-from mtlrun.lab.load import load_experiment
-from mtlrun.lab.report.checks import SHARES, Check, Claim, Verdict
+from mtlrun.lab.experiment.claims import SHARES, Check, Claim, Verdict
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.report.claims import Evidence, evaluate, judge
 from mtlrun.lab.report.interpretations import judged
 from mtlrun.lab.report.method_results import MethodResult, method_results

@@ -9,13 +9,13 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from mtlrun.lab.experiment.claims import Check, Claim
 from mtlrun.lab.report import claims
-from mtlrun.lab.report.checks import Check, Claim
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate
 from mtlrun.lab.report.claims import judge as judge_claim
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.run import Run
-from mtlrun.tables.ranking import Ranking
+from mtlrun.show.ranking import Ranking
 
 INFO = {
     "datasets": {"alpha": {"id": "alpha"}},

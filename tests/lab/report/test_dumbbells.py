@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
+from mtlrun.lab.experiment.claims import Verdict
 from mtlrun.lab.report.build import build_report
-from mtlrun.lab.report.checks import Verdict
 from mtlrun.lab.report.figures import dumbbells
 from mtlrun.lab.report.formats import html_report
 from mtlrun.lab.report.interpretations import judged
-from mtlrun.tables.drawing import draw_dumbbell, svg
-from mtlrun.tables.figures import Dumbbell, DumbbellPanel, PublishedPair
+from mtlrun.show.drawing import draw_dumbbell, svg
+from mtlrun.show.figures import Dumbbell, DumbbellPanel, PublishedPair
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 PUBLISHED = {"One Norm": 0.7005, "APG-RMTL": 0.9, "LADM-DC-RMTL-10%": 0.7205}

@@ -10,7 +10,7 @@ from mtlrun.lab.merging import merge
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FORMATS, html_report, render, write_report
 from mtlrun.lab.report.summary import read_overview, write_overview
-from mtlrun.tables.report_table import Column, ReportTable, csv_grid
+from mtlrun.show.report_table import Column, ReportTable, csv_grid
 
 HOSTILE = {
     "script": "<script>alert(1)</script>",

@@ -15,9 +15,9 @@ from mtlrun.cli.app import app
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import TONES, html_report, render
 from mtlrun.lab.report.summary import read_overview, render_overview, write_overview
-from mtlrun.tables.figures import Figure, Panel
-from mtlrun.tables.page import html_page, tone_of
-from mtlrun.tables.report_table import Column, ReportTable, Section
+from mtlrun.show.figures import Figure, Panel
+from mtlrun.show.page import html_page, tone_of
+from mtlrun.show.report_table import Column, ReportTable, Section
 
 CHROMIUM = (
     shutil.which("chromium")

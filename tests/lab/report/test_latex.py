@@ -12,7 +12,7 @@ import pytest
 from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import latex
-from mtlrun.tables.report_table import Column, ReportTable, escape_tex, tex_grid
+from mtlrun.show.report_table import Column, ReportTable, escape_tex, tex_grid
 
 RESULTS = Path(__file__).parents[3] / "results"
 RUNS = [

@@ -7,7 +7,6 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.engine.record import FAILED
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import (
     FORMATS,
@@ -19,8 +18,9 @@ from mtlrun.lab.report.formats import (
 )
 from mtlrun.lab.report.run import jobs_with_outcome
 from mtlrun.lab.report.terminal import print_report
-from mtlrun.tables.drawing import draw, write_drawing
-from mtlrun.tables.figures import HeatMap
+from mtlrun.parallel.status import FAILED
+from mtlrun.show.drawing import draw, write_drawing
+from mtlrun.show.figures import HeatMap
 
 
 def lines_of(text: str) -> list[str]:

@@ -12,19 +12,14 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED, pack
-from mtlrun.engine.record import (
-    FAILED,
-    SCORES,
-    SCORES_DIGEST,
-    Record,
-    Records,
-)
+from mtlrun.engine.record import SCORES, SCORES_DIGEST, Record, Records
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.merging import Merged, merge
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.run import jobs_with_outcome, read_run
+from mtlrun.parallel.status import FAILED
 from mtlrun.utils.arrays import array_digest
 from mtlrun.utils.processes import exclusive_lock
 

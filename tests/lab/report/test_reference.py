@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mtlrun.lab.experiment.claims import Reference, Tolerance
 from mtlrun.lab.report.build import Report, build_report, check_problems, notes
-from mtlrun.lab.report.checks import Reference, Tolerance
 from mtlrun.lab.report.interpretations import tolerance_of
 
 

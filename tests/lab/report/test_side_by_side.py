@@ -6,7 +6,7 @@ import pytest
 
 from mtlrun.lab.report.printed import PrintedNumber
 from mtlrun.lab.report.side_by_side import side_by_side
-from mtlrun.tables.report_table import Column, ReportTable, Section
+from mtlrun.show.report_table import Column, ReportTable, Section
 
 AXES = ("data set", "method")
 

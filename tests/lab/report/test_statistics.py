@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.run import read_run
 from mtlrun.lab.report.statistics import comparison_section, paired, rank_methods
-from mtlrun.tables.ranking import Ranking
+from mtlrun.show.ranking import Ranking
 
 DC = "LADM-DC-RMTL-10%"
 

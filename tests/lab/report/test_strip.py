@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from mtlrun.lab.report.checks import VERDICTS
+from mtlrun.lab.experiment.claims import VERDICTS
 from mtlrun.lab.report.summary import (
     distinct_claims,
     read_overview,
@@ -14,9 +14,8 @@ from mtlrun.lab.report.summary import (
     squares_of_verdicts,
     verdict_strip,
 )
-from mtlrun.tables.drawing import svg
-from mtlrun.tables.figures import SQUARES, Strip, StripRow
-from mtlrun.tables.squares import SQUARE_COLOURS, SQUARE_SIGNS
+from mtlrun.show.drawing import SQUARE_COLOURS, SQUARE_SIGNS, svg
+from mtlrun.show.figures import SQUARES, Strip, StripRow
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mtlrun.engine.averages import std
+from mtlrun.engine.evaluation import std
 from mtlrun.errors import DataError
 from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.printed import mean_std, range_text, result_grid, task_note

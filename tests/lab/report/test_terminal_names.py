@@ -13,7 +13,7 @@ from rich.console import Console
 
 from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.lab.batch import artefacts
-from mtlrun.lab.load import load_experiment
+from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.report import build
 from mtlrun.lab.report.run import Run
 from mtlrun.lab.report.terminal import print_report

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.lab.report.checks import Check, Verdict
+from mtlrun.lab.experiment.claims import Check, Verdict
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.findings import data_of, numbers_of
-from mtlrun.tables.report_table import (
+from mtlrun.show.report_table import (
     Column,
     ReportTable,
     escape_tex,

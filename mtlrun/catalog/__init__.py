@@ -1,0 +1,1 @@
+"""What a file can name: methods, parameters, rules and versions, metrics, analyses."""

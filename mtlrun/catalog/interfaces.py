@@ -1,0 +1,238 @@
+"""Interfaces of the classes, functions and metrics that a file can name.
+
+The generated module `mtlrun.estimators.declarations` has the interfaces of mtlrun, so that a run
+that is up to date imports none of its modules. Other modules are imported and
+inspected. This module needs only the standard library.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import inspect
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from mtlrun.errors import ConfigError, suggest
+from mtlrun.estimators import declarations
+from mtlrun.utils.plugins import import_named
+
+#: Module of the class of declarations, which the decorator of an analysis attaches.
+_DECLARATION_MODULE = "mtlrun.catalog.analysis"
+#: Module of the class of rules for parameters.
+_RULE_MODULE = "mtlrun.estimators.params"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """Parameters and properties of a class or function.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Parameters in order, without self.
+    open : bool
+        Whether it takes ``**kwargs``, so that any name is allowed.
+    keyword_only : tuple of str
+        Parameters that must be passed by name.
+    is_class : bool
+    fits : bool
+        Whether it is a class with a method `fit`.
+    rules : dict
+        Parameter -> its rule as plain data (`mtlrun.estimators.params.Rule.plain`);
+        only for classes with rules.
+    summary : str
+        First line of the docstring.
+    declaration : dict or None
+        Declaration of an analysis (`mtlrun.catalog.analysis.Declaration`), as plain
+        data.
+    changes : tuple of str
+        Reason of each version after the first.
+    """
+
+    names: tuple[str, ...]
+    open: bool = False
+    keyword_only: tuple[str, ...] = ()
+    is_class: bool = False
+    fits: bool = False
+    rules: dict[str, Any] = field(default_factory=dict)
+    summary: str = ""
+    declaration: dict[str, Any] | None = None
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class MetricInfo:
+    """Properties of a metric; the attributes are described in
+    `mtlrun.metrics.Metric`.
+    """
+
+    greater_is_better: bool
+    needs: str
+    task_variance: bool = False
+
+
+_STORED_INTERFACES = json.loads(declarations.INTERFACES)
+#: Name of a metric -> its properties.
+METRIC_INFO = {
+    name: MetricInfo(
+        greater_is_better=stored["greater_is_better"],
+        needs=stored["needs"],
+        task_variance=stored.get("task_variance", False),
+    )
+    for name, stored in json.loads(declarations.METRICS).items()
+}
+
+
+def interface(path: str) -> Interface:
+    """Return the interface of ``package.module:name``.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such module, class or function, or the module cannot be imported.
+    """
+    # Reports need only metrics, and do not load the registry of estimators.
+    from mtlrun.catalog.registry import METHODS
+
+    method = METHODS.get(path.partition(":")[2])
+    if method is not None and method.class_path == path and path.startswith("mtlrun."):
+        return _method_interface(path, tuple(method.changes))
+    stored = _STORED_INTERFACES.get(path)
+    if stored is not None and _is_installed(stored.get("package")):
+        fields = {name: value for name, value in stored.items() if name != "package"}
+        for name in ("names", "keyword_only", "changes"):
+            if name in fields:
+                fields[name] = tuple(fields[name])
+        return Interface(**fields)
+    return inspect_interface(path)
+
+
+@cache
+def _method_interface(path: str, changes: tuple[str, ...]) -> Interface:
+    """Return the interface of a registered class of mtlrun with these changes.
+
+    Plans ask for it thousands of times.
+    """
+    from mtlrun.catalog.registry import METHODS
+
+    method = METHODS[path.partition(":")[2]]
+    keyword_only = []
+    rules = {}
+    for parameter_name, parameter in method.parameters.items():
+        if parameter["keyword_only"]:
+            keyword_only.append(parameter_name)
+        if parameter["rule"]:
+            rules[parameter_name] = parameter["rule"]
+    return Interface(
+        names=tuple(method.parameters),
+        keyword_only=tuple(keyword_only),
+        is_class=True,
+        fits=True,
+        rules=rules,
+        changes=changes,
+    )
+
+
+def _is_installed(package: Mapping[str, str] | None) -> bool:
+    """Whether the inspected package is installed in the same version.
+
+    Parameters
+    ----------
+    package : dict or None
+        Name -> version; None for modules of mtlrun and of the standard library.
+    """
+    if package is None:
+        return True
+    try:
+        for name, version in package.items():
+            if importlib.metadata.version(name) != version:
+                return False
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def inspect_interface(path: str) -> Interface:
+    """Import ``package.module:name`` and return its interface.
+
+    Raises the errors of `interface`.
+    """
+    target = _import(path)
+    is_class = isinstance(target, type)
+    takes_any_name = False
+    names = []
+    keyword_only = []
+    try:
+        parameters = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        # Some compiled functions have no signature.
+        parameters = []
+        takes_any_name = True
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_any_name = True
+        elif parameter.kind is not parameter.VAR_POSITIONAL:
+            names.append(parameter.name)
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            keyword_only.append(parameter.name)
+
+    # Classes and functions of other packages may have any attributes.
+    declaration = getattr(target, "declaration", None)
+    metadata = getattr(target, "metadata", None)
+    plain_declaration = None
+    is_declaration = type(declaration).__module__ == _DECLARATION_MODULE
+    if declaration is not None and is_declaration:
+        plain_declaration = declaration.plain()
+    first_paragraph = (inspect.getdoc(target) or "").partition("\n\n")[0]
+    summary = " ".join(first_paragraph.split())
+    return Interface(
+        names=tuple(names),
+        open=takes_any_name,
+        keyword_only=tuple(keyword_only),
+        is_class=is_class,
+        fits=is_class and callable(getattr(target, "fit", None)),
+        rules=_rules(target) if is_class else {},
+        summary=summary.rstrip(".").replace("`", ""),
+        declaration=plain_declaration,
+        changes=tuple(getattr(declaration or metadata, "changes", ())),
+    )
+
+
+def _rules(target: type) -> dict[str, Any]:
+    """Return the rules of a class for its parameters as plain data."""
+    rules = getattr(target, "_rules", None)
+    # Classes of other packages may use the name for something else.
+    if not isinstance(rules, dict):
+        return {}
+    plain_rules = {}
+    for name, rule in rules.items():
+        if type(rule).__module__ == _RULE_MODULE and rule.plain:
+            plain_rules[str(name)] = rule.plain
+    return plain_rules
+
+
+def _import(path: str) -> Any:
+    """Import the class or function ``package.module:name``."""
+    module, _, name = path.partition(":")
+    try:
+        loaded = import_named(module)
+    except (Exception, SystemExit) as error:
+        # A module of the user may raise anything.
+        remedy = "Is it installed, or its folder on PYTHONPATH?"
+        raise ConfigError(
+            f"cannot import {module!r} for {path!r}: {type(error).__name__}: {error}",
+            remedy,
+        ) from error
+    target = getattr(loaded, name, None) if name else None
+    if callable(target):
+        return target
+    candidates = []
+    for other_name, value in vars(loaded).items():
+        if inspect.isclass(value) or inspect.isfunction(value):
+            candidates.append(other_name)
+    similar = suggest(name, candidates, 1)
+    hint = f"Did you mean {similar[0]!r}?" if similar else None
+    raise ConfigError(f"module {module!r} defines no class or function {name!r}", hint)

@@ -1,0 +1,533 @@
+"""Estimators and analyses named in files: parameters, declarations and versions.
+
+The value of a parameter may be an estimator, such as the base of a divide-and-conquer
+model: ``{estimator: RobustMTL, params: {...}}``. ``base__alpha`` then is the parameter
+`alpha` of that estimator. No module of mtlrun is imported to look this up, see
+`mtlrun.catalog.interfaces`.
+
+The key of a job includes the versions of the code that computes it:
+
+- Each class, analysis, reader and generator of mtlrun has a version, and so has the
+  protocol (splits, features, search, scoring, timing). A developer raises it, with a
+  reason, when results change.
+- An installed package has the version of its distribution.
+- A module that is not installed, such as a file of the user, has a digest of its
+  source.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from typing import Any
+
+from mtlrun.catalog import analysis, registry
+from mtlrun.catalog.analysis import ANALYSES, Declaration, published_path
+from mtlrun.catalog.interfaces import Interface, interface
+from mtlrun.catalog.method import PROTOCOL_CHANGES, Method, is_nested
+from mtlrun.catalog.registry import METHODS
+from mtlrun.data.sets.load import SOURCE_CHANGES
+from mtlrun.errors import ConfigError, UnknownNameError, UserError
+from mtlrun.estimators.params import Rule, rule_of
+from mtlrun.utils.io import as_list, read_file
+from mtlrun.utils.plugins import current_folder
+
+#: Parameters of analyses that the runner sets, not the file.
+_RESERVED = ("seed",)
+#: Parameter of analyses that names files of published numbers. Their content is part of
+#: the key.
+PUBLISHED = "published"
+
+
+# --- estimators
+
+
+def class_path(name: str) -> str:
+    """Return the class path ``package.module:Class`` of an estimator.
+
+    Parameters
+    ----------
+    name : str
+        Name of a registered method, or a class path.
+
+    Raises
+    ------
+    UserError
+        If there is no such method, module or class.
+    """
+    path = registry.class_path(name)
+    class_interface = interface(path)
+    if not class_interface.is_class:
+        raise ConfigError(f"{path!r} is not an estimator: it is not a class")
+    if not class_interface.fits:
+        raise ConfigError(f"{path!r} is not an estimator: the class has no fit")
+    return path
+
+
+def parameter_names(name: str) -> tuple[str, ...] | None:
+    """Return the constructor parameters of an estimator; None if it takes any name.
+
+    Raises the errors of `class_path`.
+    """
+    class_interface = interface(class_path(name))
+    if class_interface.open:
+        return None
+    return class_interface.names
+
+
+def owner_of(
+    name: str, params: Mapping[str, Any], parameter: str
+) -> tuple[str, Mapping[str, Any], str] | None:
+    """Return the estimator that a parameter belongs to.
+
+    ``base__alpha`` belongs to the estimator that is the value of `base`.
+
+    Returns
+    -------
+    (name, params, parameter) or None
+        Name and parameters of the estimator, and the name of the parameter there. None
+        if there is no such estimator.
+    """
+    first, _, rest = parameter.partition("__")
+    if not rest:
+        return name, params, first
+    nested = complete(name, params).get(first)
+    if not is_nested(nested):
+        return None
+    return owner_of(nested["estimator"], nested.get("params") or {}, rest)
+
+
+def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
+    """Whether an estimator, or a nested one, has a parameter; see `owner_of`."""
+    owner = owner_of(name, params, parameter)
+    if owner is None:
+        return False
+    owner_name, _, owner_parameter = owner
+    names = parameter_names(owner_name)
+    return names is None or owner_parameter in names
+
+
+def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule | None:
+    """Return the rule for the values of a parameter.
+
+    None if there is no rule, or if only the class itself can check it. Raises the
+    errors of `class_path`.
+    """
+    owner = owner_of(name, params, parameter)
+    if owner is None:
+        return None
+    owner_name, _, owner_parameter = owner
+    plain_rule = interface(class_path(owner_name)).rules.get(owner_parameter)
+    return rule_of(plain_rule) if plain_rule else None
+
+
+def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the default parameters that the registry has for a method.
+
+    Meta-models have such defaults, for example for their base estimator.
+    """
+    if name not in METHODS:
+        return dict(params)
+    return {**copy.deepcopy(METHODS[name].default_params), **params}
+
+
+def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return an estimator and all its parameters in the form that is part of a key.
+
+    Classes of mtlrun are identified by name, so that they may move to another module;
+    other classes by their path. A parameter `random_state` that is None becomes `seed`,
+    so that every fit can be repeated.
+
+    Returns
+    -------
+    dict
+        ``{"estimator": name, "params": {...}}``; nested estimators have the same form.
+    """
+    all_params: dict[str, Any] = {}
+    for key, value in complete(name, params).items():
+        if is_nested(value):
+            nested_params = value.get("params") or {}
+            all_params[key] = resolved(value["estimator"], nested_params, seed)
+        else:
+            all_params[key] = copy.deepcopy(value)
+    if all_params.get("random_state") is None:
+        names = parameter_names(name) or ()
+        if "random_state" in names:
+            all_params["random_state"] = seed
+    return {"estimator": registry.short_name(class_path(name)), "params": all_params}
+
+
+def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the class paths of a resolved estimator and of the nested ones."""
+    yield registry.class_path(spec["estimator"])
+    for value in spec["params"].values():
+        if is_nested(value):
+            yield from class_paths(value)
+
+
+def method_paths(method: Method) -> tuple[str, ...]:
+    """Return ``package.module:name`` of the analysis or of the classes of a method.
+
+    Nested estimators are included.
+    """
+    if method.measure:
+        return (analysis.analysis_path(method.measure),)
+    return tuple(class_paths({"estimator": method.estimator, "params": method.params}))
+
+
+# --- analyses
+
+
+def analysis_path(name: str) -> str:
+    """Return the path ``package.module:function`` of an analysis.
+
+    Parameters
+    ----------
+    name : str
+        Short name of the analysis, or its path.
+
+    Raises
+    ------
+    UserError
+        If there is no such analysis, module or function.
+    """
+    if ":" not in name and name not in ANALYSES:
+        raise UnknownNameError("measure", name, ANALYSES)
+    path = analysis.analysis_path(name)
+    _function_interface(path)
+    return path
+
+
+def analysis_parameters(name: str) -> tuple[str, ...] | None:
+    """Return the parameters that a file can set; None if the analysis takes any name.
+
+    Raises the errors of `analysis_path`.
+    """
+    function = _function_interface(analysis_path(name))
+    if function.open:
+        return None
+    return tuple(name for name in function.keyword_only if name not in _RESERVED)
+
+
+def quantities_of(names: Iterable[str]) -> dict[str, dict[str, Any]] | None:
+    """Return the quantities that analyses declare.
+
+    Returns
+    -------
+    dict or None
+        Name -> ``{"text", "greater_is_better"}``. None if one of the analyses does not
+        declare its quantities.
+    """
+    quantities: dict[str, dict[str, Any]] = {}
+    for name in names:
+        summary_and_declaration = declared(name)
+        if summary_and_declaration is None:
+            return None
+        _, declaration = summary_and_declaration
+        quantities |= declaration.facts()
+    return quantities
+
+
+def needs_data(name: str) -> bool:
+    """Whether an analysis declares that it needs a data set."""
+    summary_and_declaration = declared(name)
+    if summary_and_declaration is None:
+        return False
+    _, declaration = summary_and_declaration
+    return declaration.needs_data
+
+
+def declared(name: str) -> tuple[str, Declaration] | None:
+    """Return the summary and the declaration of an analysis; None if it has none.
+
+    Returns
+    -------
+    summary : str
+        First line of the docstring.
+    declaration : Declaration
+    """
+    try:
+        function = interface(analysis.analysis_path(name))
+    except ConfigError:
+        # `analysis_path` reports the error.
+        return None
+    if function.declaration is None:
+        return None
+    return function.summary, Declaration(**function.declaration)
+
+
+def published_hash(params: Mapping[str, Any]) -> dict[str, str]:
+    """Return the name and sha256 of the files of published numbers in parameters."""
+    hashes = {}
+    for name in as_list(params.get(PUBLISHED)):
+        if isinstance(name, str):
+            content = read_file(published_path(name))
+            hashes[name] = hashlib.sha256(content).hexdigest()
+    return hashes
+
+
+def _function_interface(path: str) -> Interface:
+    function = interface(path)
+    if function.is_class:
+        raise ConfigError(f"{path!r} is not a measure: it is a class, not a function")
+    return function
+
+
+# ---------------------------------------------------------------- versions
+
+Versions = dict[str, int | str]
+PACKAGE = "mtlrun"
+#: Suffixes of files of code that is not installed.
+CODE_SUFFIXES = (".py", ".pyc", ".so", ".pyd")
+_INSTALLATION_FOLDERS = {"site-packages", "dist-packages"}
+#: Package -> its distributions. Reads the metadata of all installed packages, once.
+_distributions_by_package = functools.lru_cache(maxsize=1)(
+    importlib.metadata.packages_distributions
+)
+#: Distribution of the package that every plan looks up, so that most plans need not
+#: read the metadata of all installed packages.
+_KNOWN_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+def versions_of(paths: Iterable[str], source: str = "") -> Versions:
+    """Return the versions of the code that computes a job, sorted by name.
+
+    Parameters
+    ----------
+    paths : iterable of str
+        ``package.module:name`` of the classes, or of the analysis.
+    source : str
+        Source of the data, such as ``reader:mulan`` or ``generator:rmtl``; empty
+        without data.
+
+    Returns
+    -------
+    dict
+        Versions of classes and analyses of mtlrun, of the source and the protocol, by
+        name; versions of other packages, by package; digests of files that are not
+        installed (16 hexadecimal digits), by their path from the package on.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such module, class or function, or a file that is not installed
+        is not valid Python.
+    """
+    versions: Versions = {"protocol": 1 + len(PROTOCOL_CHANGES)}
+    if source:
+        versions[source] = 1 + len(_source_changes(source))
+    for path in paths:
+        module = path.partition(":")[0]
+        package = module.partition(".")[0]
+        if package == PACKAGE:
+            name = registry.short_name(path)
+            if name == path:
+                # Not an estimator, so it is an analysis.
+                name = analysis.analysis_name(path)
+            versions[name] = 1 + len(interface(path).changes)
+            continue
+        package_version = _installed_version(package)
+        if package_version is None:
+            versions |= source_digests(module)
+        else:
+            versions[package] = package_version
+    return dict(sorted(versions.items()))
+
+
+def _source_changes(source: str) -> tuple[str, ...]:
+    """Return the reasons for which the version of a source was raised.
+
+    They include the reasons of the roles of columns in ``reader:table+role``.
+    """
+    reader, *roles = source.split("+")
+    changes = SOURCE_CHANGES.get(reader, ())
+    for role in roles:
+        changes = (*changes, *SOURCE_CHANGES.get(f"{reader}+{role}", ()))
+    return changes
+
+
+def reason_of(name: str, old: int, new: int) -> str:
+    """Return the reasons for which a version was raised from `old` to `new`.
+
+    Empty if they cannot be found.
+    """
+    if name == "protocol":
+        changes = PROTOCOL_CHANGES
+    elif ":" in name:
+        changes = _source_changes(name)
+    else:
+        try:
+            path = ANALYSES.get(name) or registry.class_path(name)
+            changes = interface(path).changes
+        except UserError:
+            # The method has been removed since.
+            changes = ()
+    return "; ".join(changes[max(old, 1) - 1 : new - 1])
+
+
+def source_digests(module: str) -> dict[str, str]:
+    """Return the digests of a module that is not installed, and of those it imports.
+
+    Imports anywhere in the code count, and so do literal names in
+    ``importlib.import_module("name")``. Code that is loaded in other ways, such as by
+    computed names, is not seen. Comments and layout do not change a digest.
+
+    Parameters
+    ----------
+    module : str
+        Name of the module. Its packages are included.
+
+    Returns
+    -------
+    dict
+        Path from the package on -> first 16 hexadecimal digits of the sha256.
+    """
+    digests: dict[str, str] = {}
+    pending = [module]
+    visited = set()
+    while pending:
+        name = pending.pop()
+        package = name.rpartition(".")[0]
+        if package:
+            pending.append(package)
+        if name in visited:
+            continue
+        visited.add(name)
+        file = _source_file(name)
+        if file is None:
+            continue
+        if file.name == "__init__.py":
+            package = name
+        tree = _parse(file)
+        if tree is None:
+            content = read_file(file)
+        else:
+            content = ast.unparse(tree).encode("utf-8", "surrogatepass")
+            pending += _imported_names(tree, package)
+        path = "/".join([*filter(None, package.split(".")), file.name])
+        digests[path] = hashlib.sha256(content).hexdigest()[:16]
+    return digests
+
+
+def _parse(file: Path) -> ast.AST | None:
+    """Return the syntax tree of a file; None for compiled code."""
+    if file.suffix != ".py":
+        return None
+    try:
+        return ast.parse(read_file(file))
+    except SyntaxError as error:
+        raise ConfigError(
+            f"{file.name}:{error.lineno}:{error.offset}: {error.msg}"
+        ) from None
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
+        # The file has null bytes, or its code is nested too deeply.
+        raise ConfigError(f"{file.name}: {error or 'the code is too large'}") from None
+
+
+def _imported_names(tree: ast.AST, package: str) -> Iterator[str]:
+    """Yield the modules that code imports, and the names that may be modules.
+
+    Parameters
+    ----------
+    tree : ast.AST
+    package : str
+        Package of the code, for relative imports.
+    """
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+        elif isinstance(node, ast.ImportFrom):
+            relative_name = "." * node.level + (node.module or "")
+            module = importlib.util.resolve_name(relative_name, package)
+            yield module
+            for alias in node.names:
+                yield f"{module}.{alias.name}"
+        elif isinstance(node, ast.Call) and _is_import_call(node):
+            argument = node.args[0]
+            name = argument.value if isinstance(argument, ast.Constant) else None
+            if isinstance(name, str) and not name.startswith("."):
+                yield name
+
+
+def _is_import_call(call: ast.Call) -> bool:
+    """Whether code calls ``import_module(...)`` or ``__import__(...)``."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        name = function.attr
+    else:
+        name = getattr(function, "id", "")
+    return bool(call.args) and name in ("import_module", "__import__")
+
+
+def _source_file(name: str) -> Path | None:
+    """Return the file of a module; None if it is installed or does not exist."""
+    package = name.partition(".")[0]
+    # The package is checked first, because finding a submodule imports its packages.
+    if package in ("", PACKAGE) or _installed_version(package) is not None:
+        return None
+    spec = _find_spec(name)
+    if spec is None or not spec.has_location or not spec.origin:
+        return None
+    return Path(spec.origin)
+
+
+def _find_spec(name: str) -> ModuleSpec | None:
+    try:
+        with current_folder():
+            return importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        # The module does not exist, or has no file, as `__main__`.
+        return None
+
+
+def _installed_version(package: str) -> str | None:
+    """Return the version of an installed package; None if it is not installed."""
+    if package in sys.stdlib_module_names:
+        return "{}.{}".format(*sys.version_info)
+    folders: set[str] = set()
+    for path in _locations(package):
+        folders.update(Path(path).parts)
+    distributions = _distributions(package)
+    is_installed = not folders.isdisjoint(_INSTALLATION_FOLDERS)
+    if not is_installed and not any(_lists(name, package) for name in distributions):
+        return None
+    if not distributions:
+        return "unknown"
+    return importlib.metadata.version(distributions[0])
+
+
+def _locations(package: str) -> list[str]:
+    """Return the file of a package, or the folders of a namespace package."""
+    spec = _find_spec(package)
+    if spec is None:
+        return []
+    if spec.has_location:
+        return [spec.origin] if spec.origin else []
+    return [path for path in spec.submodule_search_locations or [] if path]
+
+
+def _distributions(package: str) -> list[str]:
+    """Return the names of the distributions that a package belongs to."""
+    name = _KNOWN_DISTRIBUTIONS.get(package)
+    if name is not None and any(importlib.metadata.distributions(name=name)):
+        return [name]
+    return _distributions_by_package().get(package, [])
+
+
+def _lists(distribution: str, package: str) -> bool:
+    """Whether a distribution contains the files of a package.
+
+    This is so after ``pip install --target``, but not for editable installations.
+    """
+    record = importlib.metadata.distribution(distribution).read_text("RECORD") or ""
+    starts = (f"{package}/", f"{package}.py,")
+    return any(line.startswith(starts) for line in record.split("\n"))

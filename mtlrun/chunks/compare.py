@@ -1,0 +1,695 @@
+"""Compare methods on tables larger than memory.
+
+A first pass over the files adds up the statistics of each fold, from which all methods
+are fitted (`mtlrun.chunks.summed`). A second pass takes the losses of the rows left
+out. `mtlrun train` reads such tables with `Chunked`, too.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.catalog.registry import METHODS, build, load_class
+from mtlrun.chunks.stored import read_folds, uses_files
+from mtlrun.chunks.summed import (
+    TUNED,
+    FoldSearch,
+    LinearFit,
+    PartFit,
+    SummedEvaluation,
+    Training,
+    fit_part,
+    run_parts,
+)
+from mtlrun.chunks.sums import (
+    Folds,
+    Losses,
+    Products,
+    add_up,
+    check_tasks,
+    statistics_of,
+    target_moments,
+)
+from mtlrun.chunks.table import ChunkedTable
+from mtlrun.comparison.candidates import (
+    FIT_TOL,
+    SEARCH_TOL,
+    Candidate,
+    grid_of,
+    registered,
+)
+from mtlrun.comparison.coefficients import coefficient_frame
+from mtlrun.comparison.evaluation import ComparedMethod
+from mtlrun.comparison.gain import RowIndex
+from mtlrun.comparison.leaderboard import Leaderboard
+from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.comparison.result import Comparison
+from mtlrun.comparison.verdict import INDEPENDENT, MARGIN, SMALLEST, TRIVIAL
+from mtlrun.data.roles.roles import Roles
+from mtlrun.errors import ConfigError, counted
+from mtlrun.estimators.baselines import ScaledTargets
+from mtlrun.estimators.hierarchical import HierarchicalMTL
+from mtlrun.estimators.metadata import Scale
+from mtlrun.model.fitted import Model
+from mtlrun.model.train import Trained
+from mtlrun.parallel.pool import Pool
+from mtlrun.show.quantities import NMSE
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Methods compared by default, in addition to the baselines.
+METHODS_BY_DEFAULT = ("IndependentLasso", "GraphMTL", "JointFeatureMTL", "TraceNormMTL")
+#: Options of `compare` for data in chunks. All others need the rows in memory.
+OPTIONS = (
+    "methods",
+    "splits",
+    "seed",
+    "jobs",
+    "smallest_gain",
+    "margin",
+    "weight",
+    "drop",
+)
+#: Remedy for options that need the rows.
+_SAMPLE = "Leave it out, or compare a sample of the rows as one file."
+
+
+@dataclass(frozen=True)
+class Chunked:
+    """A table in chunks after its first pass.
+
+    Attributes
+    ----------
+    table : ChunkedTable
+    folds : Folds
+    tasks : list of str
+        Names of the tasks.
+    pool : Pool
+    seed : int
+        Seed of the folds.
+    say : callable
+        Takes a line of progress.
+    notes : list of str
+        Notes on rows of weight 0.
+    """
+
+    table: ChunkedTable
+    folds: Folds
+    tasks: list[str]
+    pool: Pool
+    seed: int
+    say: Callable[[str], None]
+    notes: list[str]
+
+    @classmethod
+    def read(
+        cls,
+        table: ChunkedTable,
+        pool: Pool,
+        folds: int,
+        seed: int,
+        say: Callable[[str], None],
+        folder: Path | None = None,
+    ) -> Chunked:
+        """Read the files once.
+
+        Parameters
+        ----------
+        table : ChunkedTable
+        pool : Pool
+        folds : int
+            Number of folds.
+        seed : int
+        say : callable
+        folder : Path, optional
+            Folder where several processes of this machine keep their sums.
+
+        Raises
+        ------
+        DataError
+            If a file is damaged, or a training part has no rows of some task.
+        """
+        if folder is not None and uses_files(pool):
+            table, statistics, tasks = read_folds(table, folder, pool, folds, seed, say)
+        else:
+            sums = add_up(Products(), table, pool, folds, seed, say)
+            if table.weight is not None and sums.rows:
+                # The second pass divides the weights by their mean as well.
+                mean = sums.mean_weight()
+                sums.divide(mean)
+                table = replace(table, weight_unit=table.weight_unit * mean)
+            parts, tasks = statistics_of(table, sums, folds)
+            statistics = Folds(parts)
+        _check_sizes(statistics, tasks)
+        notes = table.notes_on_weights(tasks)
+        for note in notes:
+            say(note)
+        return cls(table, statistics, tasks, pool, seed, say, notes)
+
+    @property
+    def design(self) -> str:
+        """Whether tasks share their rows ("shared") or have their own ("ragged")."""
+        return "shared" if self.table.task is None else "ragged"
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows with a target."""
+        sizes = self.folds.whole.n_rows
+        if self.table.task is None:
+            return int(sizes.max())
+        return int(sizes.sum())
+
+    @property
+    def metric(self) -> str:
+        """Metric of the leaderboard."""
+        return "nmse" if self.table.task is None else "rmse"
+
+    def scale(self, part: float) -> Scale:
+        """Return the scale of regularization strengths for a part of the rows."""
+        rows_per_task = part * float(self.folds.whole.n_rows.mean())
+        return Scale(max(rows_per_task, 1.0), len(self.tasks))
+
+    def scores(self, fold: int, W: Array, b: Array) -> dict[str, Array]:
+        """Return the metrics of each task on a fold, NaN for tasks without rows there.
+
+        Parameters
+        ----------
+        fold : int
+        W : ndarray of shape (d, T)
+            Coefficients.
+        b : ndarray of shape (T,)
+            Intercepts.
+        """
+        part = self.folds.parts[fold]
+        weights = self.folds.weights[fold]
+        mse = part.squared_errors(W, b) / np.where(weights > 0, weights, np.nan)
+        variance = target_moments(part)[1]
+        nmse = mse / np.where(variance > 0, variance, np.nan)
+        return {"rmse": np.sqrt(mse), "nmse": nmse, "r2": 1 - nmse}
+
+    def losses(
+        self, coef: Array, intercept: Array
+    ) -> dict[tuple[int, int | None], Array]:
+        """Read the files again, and return the sums of the losses of M methods.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_folds, M, d, T)
+        intercept : ndarray of shape (n_folds, M, T)
+
+        Returns
+        -------
+        dict of (fold, task) to ndarray of shape (2 + M, 2 + M)
+            V V' of `Losses`. The task is its number, or None for the sum over all tasks
+            of a row.
+        """
+        x_shift, y_shift = np.split(self.table.shift, [len(self.table.features)])
+        intercept = intercept + np.einsum("d,kmdt->kmt", x_shift, coef) - y_shift
+        number_of_task = {name: t for t, name in enumerate(self.tasks)}
+        work = Losses(
+            coef,
+            intercept,
+            self.folds.scales,
+            self.folds.weights.sum(axis=0),
+            number_of_task,
+            self.folds.folder,
+        )
+        sums = add_up(
+            work, self.table, self.pool, len(self.folds.parts), self.seed, self.say
+        )
+        products = {}
+        for (fold, task), product in sums.products.items():
+            number = number_of_task[task] if isinstance(task, str) else task
+            products[fold, number] = product
+        return products
+
+    def model(
+        self,
+        name: str,
+        training: Training,
+        fitted: LinearFit,
+        facts: Mapping[str, Any],
+    ) -> Model:
+        """Return a fitted method as a model of the columns of the files.
+
+        Parameters
+        ----------
+        name : str
+            Name of the method.
+        training : Training
+            Rows that it was fitted to.
+        fitted : LinearFit
+        facts : mapping
+            Further entries of ``model.json``.
+        """
+        estimator = fitted.model
+        is_of_tasks = len(estimator.coef_) == len(self.tasks)
+        if not is_of_tasks or estimator._layout != self.design:
+            # A model for all tasks is saved as a ridge per task with equal
+            # coefficients.
+            ridge = build("IndependentRidge")
+            estimator = ridge.fit_statistics(training.statistics)
+        # `Model` takes the columns by their names.
+        vars(estimator).pop("feature_names_in_", None)
+        if isinstance(estimator, HierarchicalMTL):
+            estimator = _unscaled(estimator, training)
+        else:
+            estimator.coef_ = np.ascontiguousarray(fitted.coef.T)
+            estimator.intercept_ = np.array(fitted.intercept)
+        description = {
+            "task_type": "regression",
+            "design": self.design,
+            "tasks": self.tasks,
+            "input": {
+                "n_features": len(self.table.features),
+                "names": list(self.table.features),
+                "strings": False,
+                "categories": {},
+                "task_column": self.table.task,
+                "table": False,
+            },
+            "targets": list(self.table.targets),
+            "labels": {},
+            "estimator": {
+                "name": name,
+                "class": type(estimator).__name__,
+                "per_task": False,
+            },
+            "dataset": {"id": self.table.files[0].parent.name, "simulated": False},
+            "cell": None,
+            **facts,
+        }
+        return Model(estimator, None, description)
+
+
+def _check_sizes(folds: Folds, tasks: Sequence[str]) -> None:
+    """Raise an error if some training part has no row of a task.
+
+    The smallest training parts are all rows but two folds.
+    """
+    rows = np.array([part.n_rows for part in folds.parts])
+    largest_folds = np.sort(rows, axis=0)[-2:].sum(axis=0)
+    check_tasks(rows.sum(axis=0) - largest_folds, tasks, len(rows))
+
+
+def _unscaled(estimator: HierarchicalMTL, training: Training) -> ScaledTargets:
+    """Return a model of scaled features and targets as one of the original columns.
+
+    Replacing its coefficients is not enough: its intervals need its variances.
+    """
+    model = ScaledTargets(estimator.with_columns_of(training.factors))
+    model.estimator_ = model.estimator
+    model.tasks_ = estimator.tasks_
+    model.n_features_in_ = estimator.n_features_in_
+    if training.statistics.shared:
+        model._layout = "shared"
+        model.center_ = training.center
+        model.scale_ = training.scale
+    else:
+        # The targets of all tasks have one unit.
+        model._layout = "flat"
+        model.center_ = training.center[:1]
+        model.scale_ = training.scale[:1]
+    return model
+
+
+def candidate_of(name: str, scale: Scale) -> Candidate:
+    """Return a method with the values searched for its parameters.
+
+    Parameters
+    ----------
+    name : str
+        Name in the registry, or one of the baselines TaskMean, PooledRidge and
+        IndependentRidgeCV.
+    scale : Scale
+
+    Raises
+    ------
+    UnknownNameError
+        For a name that is not in the registry.
+    ConfigError
+        For a method that needs rows; it names the methods that do not.
+    """
+    if name == TUNED:
+        grid = grid_of("IndependentRidge", scale)
+        return Candidate(TUNED, INDEPENDENT, "IndependentRidge", {}, grid)
+    if name == "TaskMean":
+        return Candidate(name, TRIVIAL, "IndependentRidge")
+    estimator = "IndependentRidge" if name == "PooledRidge" else name
+    if not hasattr(build(estimator), "fit_statistics"):
+        raise _needs_rows(name)
+    return registered(name, scale, SEARCH_TOL, FIT_TOL)
+
+
+def _needs_rows(name: str) -> ConfigError:
+    """Return the error for a method that cannot be fitted to sums."""
+    able = []
+    for other in METHODS:
+        if getattr(load_class(other), "_by_sums", False):
+            able.append(other)
+    regressor = name.removesuffix("Classifier")
+    remedy = "Use another one"
+    if regressor != name and regressor in able:
+        remedy = f"Use {regressor} (squared loss on labels -1 and +1)"
+    return ConfigError(
+        f"{name} needs the rows: only the squared loss can be computed from sums over "
+        "chunks",
+        f"{remedy}, or a sample of the rows as one file. From chunks: "
+        f"{', '.join(able)}.",
+    )
+
+
+@dataclass(repr=False, kw_only=True)
+class ChunkComparison(Comparison):
+    """Result of `mtlrun.compare` on files in chunks.
+
+    Attributes
+    ----------
+    tables : tuple of Path
+        Files of the table, in order.
+    """
+
+    tables: tuple[Path, ...]
+
+    def _table_paths(self) -> list[Path]:
+        return list(self.tables)
+
+
+def compare_chunks(
+    files: Sequence[Path],
+    columns: TargetColumns,
+    roles: Roles,
+    options: CompareOptions,
+    *,
+    say: Callable[[str], None],
+) -> ChunkComparison:
+    """Compare methods on a table in chunks; see `mtlrun.api.compare`.
+
+    Raises
+    ------
+    ConfigError
+        For options and methods that need the rows.
+    """
+    changed = _changed_options(roles, options)
+    table = ChunkedTable.of(
+        files,
+        target=columns.target,
+        task=roles.task,
+        targets=columns.targets,
+        targets_last=columns.targets_last,
+        weight=roles.weight,
+        drop=roles.drop,
+    )
+    candidate_names = _candidate_names(options.methods)
+    for name in candidate_names:
+        # A method that needs the rows is refused before the files are read. The scale
+        # is only known afterwards.
+        candidate_of(name, Scale(1, 2))
+    pool = Pool(options.jobs, options.backend, options.scheduler)
+    with ExitStack() as stack:
+        folder = None
+        if uses_files(pool):
+            pool = stack.enter_context(pool.keep_workers())
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        data = Chunked.read(table, pool, options.splits, options.seed, say, folder)
+        return _compare(data, candidate_names, options, changed, files)
+
+
+def _candidate_names(methods: Iterable[str]) -> list[str]:
+    """Return the baselines and the methods to compare, each once."""
+    names = ["TaskMean", "IndependentRidge", "PooledRidge", TUNED]
+    for name in list(methods) or ["default"]:
+        if name == "default":
+            names += METHODS_BY_DEFAULT
+        else:
+            names.append(name)
+    return list(dict.fromkeys(names))
+
+
+def _compare(
+    data: Chunked,
+    candidate_names: Iterable[str],
+    options: CompareOptions,
+    changed: dict[str, Any],
+    files: Sequence[Path],
+) -> ChunkComparison:
+    """Compare methods on a table whose files have been read once."""
+    n_folds = options.splits
+    table = data.table
+    scale = data.scale(1 - 1 / n_folds)
+    candidates = [candidate_of(name, scale) for name in candidate_names]
+    search = FoldSearch(data.folds, candidates, pool=data.pool)
+    n_methods = counted(len(candidates), "method")
+    data.say(f"fitting {n_methods} to all pairs of training folds")
+    search.run(combinations(range(n_folds), 2))
+    entries, coef, intercept = _fit_without_folds(data, search)
+    data.say("second pass: losses of the rows left out")
+    evaluation = _evaluation(data, options, data.losses(coef, intercept))
+    name = table.files[0].parent.name or "files"
+    board = Leaderboard(
+        title=f"Does multi-task learning help on {name}?",
+        metric=evaluation.metric,
+        greater=False,
+        tasks=data.tasks,
+        sizes=[int(n) for n in data.folds.whole.n_rows],
+        entries=entries,
+        evaluation=evaluation,
+        against="IndependentRidge",
+        facts=_facts(data),
+    )
+    best_label = board.ranked()[0].label
+    best = next(c for c in candidates if c.label == best_label)
+    trained = _fit_to_all_rows(data, best)
+    return ChunkComparison(
+        board=board,
+        trained=trained,
+        coefficients=_coefficients(trained, data),
+        coefficients_of=best_label,
+        cells={
+            "schema": 1,
+            "options": changed,
+            "files": named_files(files),
+            "folds": n_folds,
+            "seed": options.seed,
+        },
+        saved=best_label,
+        tables=table.files,
+    )
+
+
+def _evaluation(
+    data: Chunked,
+    options: CompareOptions,
+    sums: Mapping[tuple[int, int | None], Array],
+) -> SummedEvaluation:
+    n_tasks = len(data.tasks)
+    shape: tuple[int, ...] = (data.n_rows,)
+    if data.table.task is None:
+        shape = (data.n_rows, n_tasks)
+    smallest = SMALLEST
+    if options.smallest_gain is not None:
+        smallest = options.smallest_gain
+    margin = MARGIN
+    if options.margin is not None:
+        margin = options.margin
+    return SummedEvaluation(
+        # Only the shape of the targets matters: a view of one number takes no memory.
+        y=np.broadcast_to(np.nan, shape),
+        row_index=RowIndex(n_tasks),
+        rows=[],
+        new=[],
+        n_folds=options.splits,
+        n_repeats=1,
+        measure=NMSE,
+        smallest=smallest,
+        margin=margin,
+        metric=data.metric,
+        sums=sums,
+    )
+
+
+def _changed_options(roles: Roles, options: CompareOptions) -> dict[str, Any]:
+    """Return the options that differ from their defaults, and check that they apply.
+
+    Raises
+    ------
+    ConfigError
+        For an option that needs the rows, and for fewer than three folds.
+    """
+    standard = vars(Roles(task_type="regression")) | vars(CompareOptions())
+    # The column of tasks is not optional; how processes are started is not stored.
+    ignored = ("task", "backend", "scheduler")
+    changed = {}
+    for name, value in (vars(roles) | vars(options)).items():
+        if value and value != standard[name] and name not in ignored:
+            changed[name] = value
+    for name in changed:
+        if name not in OPTIONS:
+            option = name.replace("_", "-")
+            raise ConfigError(f"--{option} cannot be used with data in chunks", _SAMPLE)
+    if options.splits < 3:
+        raise ConfigError(
+            "data in chunks need at least 3 folds: the inner folds are the other ones",
+            "--splits 5",
+        )
+    return changed
+
+
+def _coefficients(trained: Trained, data: Chunked) -> pd.DataFrame:
+    """Return a row per task with its intercept and coefficients."""
+    estimator = trained.model.estimator
+    return coefficient_frame(
+        data.tasks, estimator.intercept_, estimator.coef_, data.table.features
+    )
+
+
+def named_files(files: Sequence[Path]) -> dict[str, str]:
+    """Return the sizes of files by their path below the folder common to all.
+
+    The path of that folder is private to the user, so it is left out.
+    """
+    paths = [file.absolute() for file in files]
+    root = Path(os.path.commonpath([path.parent for path in paths]))
+    sizes = {}
+    for path in paths:
+        sizes[path.relative_to(root).as_posix()] = f"{path.stat().st_size} bytes"
+    return sizes
+
+
+def _facts(data: Chunked) -> list[str]:
+    """Return data, split and search in sentences."""
+    table = data.table
+    n_folds = len(data.folds.parts)
+    design = "every row belongs to one task"
+    if table.task is None:
+        design = "all tasks share the same rows"
+    n_files = counted(len(table.files), "file")
+    n_rows = counted(data.n_rows, "row")
+    n_features = counted(len(table.features), "feature")
+    n_tasks = counted(len(data.tasks), "task")
+    facts = [
+        f"{n_files}: {n_rows}, {n_features}, {n_tasks} (regression; {design})",
+        "all fits are made from sums of products over the rows, which one pass over "
+        "the files adds up; a second pass takes the losses of the rows left out",
+        f"{n_folds}-fold cross-validation, 1 repeat; the fold of a row is a hash of "
+        f"seed ({data.seed}), position of the file and row",
+        f"parameters are chosen on the {n_folds - 1} other folds, each left out in "
+        "turn; of methods within one standard error of the best, the first one is "
+        "selected",
+        "features and targets are standardized inside every fit; scores and "
+        "coefficients are in original units",
+    ]
+    if table.weight is not None:
+        facts.append(
+            f"rows are weighted by {table.weight!r}, normalized to mean 1, in fits and "
+            "scores"
+        )
+    return [*facts, *data.notes]
+
+
+def _fit_without_folds(
+    data: Chunked, search: FoldSearch
+) -> tuple[list[ComparedMethod], Array, Array]:
+    """Fit all candidates without each fold, with the parameters of the search.
+
+    Returns
+    -------
+    entries : list of ComparedMethod
+    coef : ndarray of shape (n_folds, M, d, T)
+    intercept : ndarray of shape (n_folds, M, T)
+    """
+    candidates = search.candidates
+    n_folds = len(data.folds.parts)
+    n_tasks = len(data.tasks)
+    entries = []
+    for candidate in candidates:
+        entries.append(ComparedMethod(candidate.label, candidate.family))
+    intercept = np.empty((n_folds, len(entries), n_tasks))
+    coef = np.empty((n_folds, len(entries), len(data.table.features), n_tasks))
+    items = []
+    for fold in range(n_folds):
+        params = []
+        for candidate, entry in zip(candidates, entries, strict=True):
+            best_params, entry.inner[fold] = search.best(candidate, fold)
+            params.append(best_params)
+        items.append((candidates, params, fold))
+    fits_by_fold = run_parts(fit_part, data.folds, data.pool, items)
+    for fold, fits in enumerate(fits_by_fold):
+        for index, entry in enumerate(entries):
+            chosen = items[fold][1][index]
+            coef[fold, index] = fits[index].coef
+            intercept[fold, index] = fits[index].intercept
+            _add_fit(entry, data, search, candidates[index], fold, chosen, fits[index])
+            # The losses are sums: this is the position of the method in them.
+            entry.losses[fold] = np.array(index)
+    return entries, coef, intercept
+
+
+def _add_fit(
+    entry: ComparedMethod,
+    data: Chunked,
+    search: FoldSearch,
+    candidate: Candidate,
+    fold: int,
+    params: dict[str, Any],
+    fit: PartFit,
+) -> None:
+    """Add the scores of a method on a fold to its entry."""
+    started = time.perf_counter()
+    entry.fold_losses[fold] = search.fold_losses(candidate, fold, params)
+    scores = data.scores(fold, fit.coef, fit.intercept)[data.metric]
+    entry.tasks[fold] = [_defined(value) for value in scores]
+    entry.scores[fold] = float(np.nanmean(scores))
+    # The strengths of single tasks are not listed.
+    entry.chosen[fold] = {} if candidate.label == TUNED else params
+    if not fit.converged:
+        entry.notes = ["not converged"]
+    fit_seconds = fit.seconds + time.perf_counter() - started
+    search_seconds = search.seconds[candidate.label] / len(data.folds.parts)
+    entry.fit_seconds.append(fit_seconds)
+    entry.seconds.append(search_seconds + fit_seconds)
+
+
+def _defined(value: float) -> float | None:
+    """Return a score as a float, None for NaN."""
+    if math.isnan(value):
+        return None
+    return float(value)
+
+
+def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:
+    """Tune a method by cross-validation over all folds, and fit it to all rows."""
+    data.say(f"fitting {candidate.label} on all rows")
+    search = FoldSearch(data.folds, [candidate], pool=data.pool)
+    search.run((fold,) for fold in range(len(data.folds.parts)))
+    params, score = search.best(candidate, None)
+    training = Training.of(data.folds.whole)
+    started = time.perf_counter()
+    fitted = training.fit(candidate, params)
+    metrics = {"nmse": score}
+    result = {
+        "method": candidate.label,
+        "params": params,
+        "metrics": metrics,
+        "chosen on": "all folds",
+        "seconds": {"fit": time.perf_counter() - started},
+    }
+    facts = {
+        "name": candidate.label,
+        "refit": True,
+        "metrics": metrics,
+        "config": {"method": candidate.label},
+    }
+    return Trained(data.model(candidate.label, training, fitted, facts), result, "")

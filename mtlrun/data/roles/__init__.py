@@ -1,0 +1,1 @@
+"""From the columns of a table to a data set."""

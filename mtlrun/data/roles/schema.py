@@ -1,0 +1,543 @@
+"""The columns that a fitted model needs in new rows, and new rows in that form."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import is_numeric_dtype
+from scipy import sparse
+
+from mtlrun.data.clock import Clock
+from mtlrun.data.dataset import check_large
+from mtlrun.data.reading.names import (
+    Known,
+    Names,
+    as_written,
+    normalized,
+    similar_names,
+)
+from mtlrun.data.reading.table import SEQUENCE, Table, read_table
+from mtlrun.errors import DataError, UnknownNameError, counted, listed
+
+_OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns that a model needs in new rows.
+
+    Attributes
+    ----------
+    n_features : int
+        Columns of X; letters per row if `strings`.
+    features : tuple of str
+        Their names; empty if the model knows none: columns are then taken in the order
+        of the file.
+    strings : bool
+        Whether X holds sequences of letters.
+    task_column : str or None
+        Column that names the task of each row; None if the model needs no tasks.
+    table : bool
+        Whether the model was fitted on a table of words, numbers and empty cells
+        (`mtlrun.data.roles.make`).
+    categories : mapping of str to list of str
+        Words of its columns of words.
+    tasks : tuple of str
+        Tasks to which rows may belong, as far as the task column is needed.
+    complete : tuple of str
+        Features without a missing value in the training rows.
+    clock : Clock or None
+        When each task begins, if features are derived from the time of the rows.
+    """
+
+    n_features: int
+    features: tuple[str, ...] = ()
+    strings: bool = False
+    task_column: str | None = None
+    table: bool = False
+    categories: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ()
+    complete: tuple[str, ...] = ()
+    clock: Clock | None = None
+
+    def __post_init__(self) -> None:
+        # A model of an earlier version may hold names that are not normalized.
+        categories = {normalized(name): w for name, w in self.categories.items()}
+        object.__setattr__(self, "categories", categories)
+        for name in ("features", "complete"):
+            names = tuple(map(normalized, getattr(self, name)))
+            object.__setattr__(self, name, names)
+        if self.task_column is not None:
+            object.__setattr__(self, "task_column", normalized(self.task_column))
+
+    @property
+    def known(self) -> Mapping[str, Sequence[str]]:
+        """Columns of names, and the names of the training rows."""
+        if self.task_column is None:
+            tasks = {}
+        else:
+            tasks = {self.task_column: self.tasks}
+        return {**self.categories, **tasks}
+
+    @property
+    def needed_features(self) -> tuple[str, ...]:
+        """Names of the columns of new rows that the features are made of."""
+        if self.clock is None:
+            return self.features
+        derived = self.clock.columns
+        names = [name for name in self.features if name not in derived]
+        return tuple(dict.fromkeys([*names, self.clock.column]))
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """Names of the features.
+
+        For a model that takes them by position, it is the last of ``x1``, ``x2`` and so
+        on.
+        """
+        if self.table:
+            return self.features
+        return (f"x{self.n_features}",)
+
+
+@dataclass(frozen=True)
+class UnknownTasks:
+    """Tasks of new rows that no training row had.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of their rows.
+    names : list of str
+        The tasks.
+    similar : mapping of str to str
+        Task of the training rows that an unknown task resembles: 95 for 00095. It may
+        be the same task, written differently.
+    """
+
+    n_rows: int = 0
+    names: list[str] = field(default_factory=list)
+    similar: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: Sequence[str], tasks: Collection[str]) -> UnknownTasks:
+        """Return the unknown ones among the tasks of rows.
+
+        Parameters
+        ----------
+        rows : sequence of str
+            Task of each row.
+        tasks : collection of str
+            Tasks of the training rows; a set or dict is searched fast.
+        """
+        unknown = [name for name in rows if name not in tasks]
+        names = list(dict.fromkeys(unknown))
+        if not names:
+            return cls()
+        return cls(len(unknown), names, similar_names(names, tasks))
+
+    def said(self) -> list[str]:
+        """Return a sentence about the tasks, none if there are none."""
+        if not self.names:
+            return []
+        tasks = f"{counted(len(self.names), 'task')} that no training row had"
+        text = f"{counted(self.n_rows, 'row')} of {tasks}: {listed(self.names)}"
+        if self.similar:
+            text += f"; {self.said_of_similar()}"
+        return [text]
+
+    def said_of_similar(self) -> str:
+        """Return a clause about the tasks that resemble tasks of the training rows."""
+        pairs = [f"{name!r} ({twin!r})" for name, twin in self.similar.items()]
+        resemble = counted(len(pairs), "resembles a task", "resemble tasks")
+        return (
+            f"{resemble} of the training rows: {listed(pairs)}. Write the same task in "
+            "the same way"
+        )
+
+    def error(
+        self, rows: Sequence[str], tasks: Sequence[str], where: str
+    ) -> UnknownNameError:
+        """Return the error of a model that cannot predict unknown tasks.
+
+        Parameters
+        ----------
+        rows : sequence of str
+            Task of each row.
+        tasks : sequence of str
+            Tasks of the model.
+        where : str
+            Name of the data, for the message.
+        """
+        kind = f"task of the model in row {list(rows).index(self.names[0]) + 1}:"
+        error = UnknownNameError(kind, self.names[0], tasks)
+        if self.similar:
+            error.remedy = f"{self.said_of_similar()}."
+        elif _are_identifiers(tasks):
+            # A similar number is another patient, not another spelling.
+            error.remedy = f"The model was fitted on {counted(len(tasks), 'task')}."
+        others = ""
+        if self.names[1:]:
+            others = f" (also unknown: {listed(self.names[1:])})"
+        error.message = f"{where}: {error.message}{others}"
+        remedy = (
+            "A model that was compared with --new-tasks or --unseen mean predicts new "
+            "tasks, too"
+        )
+        if self.n_rows < len(rows):
+            remedy += "; predict_table predicts the other rows"
+        error.remedy = f"{error.remedy} {remedy}."
+        return error
+
+
+def _are_identifiers(names: Sequence[str]) -> bool:
+    """Return whether most names contain digits, like identifiers of patients."""
+    n_with_digits = 0
+    for name in names:
+        n_with_digits += any(map(str.isdigit, name))
+    return 2 * n_with_digits > len(names)
+
+
+@dataclass(frozen=True)
+class NewRows:
+    """Rows ready for a model.
+
+    Attributes
+    ----------
+    X : ndarray, csr_matrix, or byte strings of shape (n,)
+    tasks : list of str, ndarray of int or None
+        The task of each row as the file names it, or its position among the tasks of
+        the model; None if the file does not say.
+    ignored : list of str
+        Columns of the file that are not features of the model.
+    new_words : dict of str to dict of str to int
+        Words that the training rows did not have, and how often they occur, by column.
+    gaps : dict of str to int
+        Number of missing cells, by columns in which no training row lacked one.
+    is_beyond : ndarray of bool, shape (n,), or None
+        Which rows lie outside the times of the training rows; None where the model uses
+        no times.
+    remarks : list of str
+        Sentences about how a model of an earlier version reads the rows.
+    """
+
+    X: Any
+    tasks: list[str] | np.ndarray | None = None
+    ignored: list[str] = field(default_factory=list)
+    new_words: dict[str, dict[str, int]] = field(default_factory=dict)
+    gaps: dict[str, int] = field(default_factory=dict)
+    is_beyond: np.ndarray | None = None
+    remarks: list[str] = field(default_factory=list)
+
+    def said(self) -> list[str]:
+        """Return sentences about what the training rows did not have."""
+        sentences = [*self.remarks, *gap_warning(self.gaps)]
+        for column, words in self.new_words.items():
+            n_cells = counted(sum(words.values()), "cell")
+            names = listed([repr(word) for word in words])
+            sentences.append(
+                f"{n_cells} of {column!r} with words that the training rows did not "
+                f"have: {names}"
+            )
+        if self.is_beyond is not None and self.is_beyond.any():
+            count = int(self.is_beyond.sum())
+            sentences.append(
+                f"{counted(count, 'row')} outside the times of the training rows: the "
+                "model extrapolates, and intervals may be too narrow there"
+            )
+        return sentences
+
+
+def gap_warning(gaps: Mapping[str, int]) -> list[str]:
+    """Return a sentence about columns with missing cells, none if there are none."""
+    if not gaps:
+        return []
+    columns = listed([f"{name!r} ({count})" for name, count in gaps.items()])
+    return [
+        "missing cells in columns that are complete in the training rows: "
+        f"{columns}; numbers are filled with the mean of the training rows"
+    ]
+
+
+def count_gaps(X: Any, schema: Schema) -> dict[str, int]:
+    """Return the number of missing cells of each feature that was complete."""
+    complete = set(schema.complete)
+    if not complete or sparse.issparse(X):
+        return {}
+    counts = np.isnan(X).sum(axis=0).tolist()
+    pairs = zip(schema.features, counts, strict=True)
+    return {name: count for name, count in pairs if count and name in complete}
+
+
+def unknown_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
+    """Return for each row the columns with a category that no training row had.
+
+    Parameters
+    ----------
+    X : ndarray or csr_matrix of shape (n_rows, n_features)
+        See `NewRows`.
+    schema : Schema
+        The schema of the model.
+    """
+    flagged: dict[int, list[str]] = defaultdict(list)
+    for j, name in enumerate(schema.features):
+        if name not in schema.categories:
+            continue
+        codes = X[:, [j]]
+        if sparse.issparse(codes):
+            codes = codes.toarray()
+        # `new_rows` gives a new category the next free number.
+        is_new = codes[:, 0] == len(schema.categories[name])
+        for row in np.flatnonzero(is_new).tolist():
+            flagged[row].append(name)
+    return _names_by_row(flagged, X.shape[0])
+
+
+def missing_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
+    """Return for each row the missing columns that were complete in training.
+
+    See `unknown_cells` for the parameters.
+    """
+    flagged: dict[int, list[str]] = defaultdict(list)
+    complete = set(schema.complete)
+    if complete and not sparse.issparse(X):
+        for j, name in enumerate(schema.features):
+            if name not in complete:
+                continue
+            for row in np.flatnonzero(np.isnan(X[:, j])).tolist():
+                flagged[row].append(name)
+    return _names_by_row(flagged, X.shape[0])
+
+
+def _names_by_row(
+    flagged: Mapping[int, Sequence[str]], n_rows: int
+) -> list[tuple[str, ...]]:
+    """Return the names per row; rows without a name have an empty tuple."""
+    return [tuple(flagged.get(row, ())) for row in range(n_rows)]
+
+
+def read_rows(path: Path, schema: Schema) -> NewRows:
+    """Read new rows from a file of any format, see `mtlrun.data.reading.table.read_table`.
+
+    Raises
+    ------
+    DataError
+        As `read_table` and `new_rows`.
+    """
+    return new_rows(read_table(path, like=schema), schema)
+
+
+def new_rows(table: Table, schema: Schema) -> NewRows:
+    """Take the columns that a model needs.
+
+    They are taken by name if both the table and the model have names, else by position.
+
+    Raises
+    ------
+    DataError
+        If the columns differ from the model's, a cell does not fit, or a number is too
+        large.
+    """
+    tasks, task_columns = _tasks(table, schema)
+    is_beyond = None
+    remarks: list[str] = []
+    if schema.clock is not None:
+        remarks = schema.clock.describe_assumption()
+        table, is_beyond = _with_elapsed(table, schema.clock, tasks, schema.features)
+    new_words: dict[str, dict[str, int]] = {}
+    candidates = [name for name in table.columns if name not in task_columns]
+    if schema.strings:
+        if SEQUENCE in candidates:
+            chosen = [SEQUENCE]
+        else:
+            chosen = candidates[:1]
+        X = _sequences(table, chosen)
+    else:
+        chosen = _features(table, schema, candidates)
+        table.refuse_errors(chosen)
+        if schema.table and (table.sparse is None or schema.categories):
+            X = _coded(table, schema, chosen, new_words)
+        else:
+            X = table.numbers(chosen, gaps=schema.table)
+        check_large(X, table.name, chosen if table.named else (), table.where)
+    if schema.strings:
+        width = X.dtype.itemsize
+    else:
+        width = X.shape[1]
+    if width != schema.n_features:
+        unit = "columns"
+        if schema.strings:
+            unit = "letters per sequence"
+        raise DataError(
+            f"{table.name}: {width} {unit}, the model has {schema.n_features}",
+            _OTHER_MODEL,
+        )
+    used = set(chosen)
+    if schema.clock is not None:
+        used.update((schema.clock.column, *schema.clock.columns))
+    ignored = [name for name in candidates if name not in used]
+    if schema.strings:
+        gaps = {}
+    else:
+        gaps = count_gaps(X, schema)
+    return NewRows(X, tasks, ignored, new_words, gaps, is_beyond, remarks)
+
+
+def _with_elapsed(
+    table: Table,
+    clock: Clock,
+    tasks: list[str] | np.ndarray | None,
+    features: Sequence[str],
+) -> tuple[Table, np.ndarray]:
+    """Return a table with the columns that are derived from its column of times.
+
+    Also return which rows lie outside the times of the training rows.
+    """
+    names = None
+    if tasks is not None:
+        names = list(map(str, tasks))
+    times, elapsed = clock.elapsed(table, names)
+    frame = table.frame.assign(**dict.fromkeys(clock.columns, elapsed))
+    order = table.order
+    if order:
+        order = [*order, *clock.columns]
+    is_beyond = clock.is_beyond(times, elapsed, features)
+    return replace(table, frame=frame, order=order), is_beyond
+
+
+def _tasks(
+    table: Table, schema: Schema
+) -> tuple[list[str] | np.ndarray | None, set[str]]:
+    """Return the tasks of the rows, and the columns that are about tasks."""
+    columns = []
+    for name in (schema.task_column, table.default_task):
+        if name is not None and name in table.columns:
+            columns.append(name)
+    if not columns:
+        return None, set(columns)
+    values = table.column(columns[0])
+    if table.numbered_tasks and not schema.table:
+        return values.to_numpy(dtype=np.int64) - 1, set(columns)
+    if not schema.tasks:
+        values = table.text(columns[0])
+        if not is_numeric_dtype(values) and values.dtype != object:
+            values = as_written(values)
+    table.refuse_errors(columns[:1])
+    task_names = Names.of(values)
+    is_missing = task_names.codes < 0
+    if is_missing.any():
+        row = int(np.argmax(is_missing))
+        text = f"{table.where(row)}: the task column {columns[0]!r} is empty"
+        raise DataError(text, "Every row needs its task.")
+    model_tasks = Known(schema.tasks, columns[0])
+    names = [model_tasks.find(name) for name in _cells(values, task_names)]
+    return [names[code] for code in task_names.codes], set(columns)
+
+
+def _cells(column: pd.Series, column_names: Names) -> list[Any]:
+    """Return a cell for each name, typed as in the column."""
+    n_rows = len(column)
+    first = np.full(len(column_names.names), -1)
+    # From the last row to the first: of several rows of a name, the first stays.
+    first[column_names.codes[::-1]] = np.arange(n_rows)[::-1]
+    return column.iloc[first].tolist()
+
+
+def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[str]:
+    """Return the columns that are the features of the model, in its order."""
+    wanted = list(schema.features)
+    available = set(candidates)
+    if table.named and wanted:
+        by_name = True
+    else:  # x1, x2, ... mean something to a model that was fitted on such a table
+        by_name = schema.table and available.issuperset(wanted)
+    if not by_name:
+        rest = list(candidates)
+        if not table.named:
+            rest = [name for name in candidates if name not in table.default_targets]
+        if len(rest) != schema.n_features:
+            hint = ""
+            if len(table.columns) > len(candidates):
+                hint = f" besides the task column {schema.task_column!r}"
+            needed = counted(schema.n_features, "feature")
+            raise DataError(
+                f"{table.name}: {counted(len(rest), 'column')}{hint}, "
+                f"the model has {needed}",
+                "Without names the columns must be those of the training rows, in that "
+                "order.",
+            )
+        return rest
+    missing = [name for name in wanted if name not in available]
+    if missing:
+        raise DataError(
+            f"{table.name}: {len(missing)} of the model's features are missing: "
+            f"{listed(missing)}",
+            "Add them, named as in the training data; other columns may stay.",
+        )
+    return wanted
+
+
+def _coded(
+    table: Table,
+    schema: Schema,
+    names: Sequence[str],
+    new_words: dict[str, dict[str, int]],
+) -> Any:
+    """Return the features of a model of a table, words as their numbers.
+
+    A new word is one beyond the words of the model, and is put into `new_words`.
+    """
+    words = {}
+    for feature, name in zip(schema.features, names, strict=True):
+        if feature in schema.categories:
+            model_words = Known(schema.categories[feature], name)
+            words[name], new = model_words.codes(table.column(name))
+            if new:
+                new_words[name] = new
+    if table.sparse is not None:
+        # Columns of words and of numbers are two blocks, put in order afterwards.
+        numbers = [name for name in names if name not in words]
+        positions = [names.index(name) for name in [*words, *numbers]]
+        order = np.argsort(positions)
+        word_columns = np.column_stack(list(words.values()))
+        blocks = [
+            sparse.csr_matrix(word_columns),
+            table.numbers(numbers, gaps=True),
+        ]
+        X = sparse.hstack(blocks, format="csc")
+        return X[:, order].tocsr()
+    columns = []
+    for name in names:
+        if name in words:
+            columns.append(words[name])
+        else:
+            columns.append(table.numbers([name], gaps=True)[:, 0])
+    return np.column_stack(columns)
+
+
+def _sequences(table: Table, names: Sequence[str]) -> np.ndarray:
+    if (
+        not names
+        or table.sparse is not None
+        or pd.api.types.is_numeric_dtype(table.column(names[0]))
+    ):
+        raise DataError(
+            f"{table.name}: the model was fitted on sequences, the file contains "
+            "numbers",
+            _OTHER_MODEL,
+        )
+    cells = [str(cell).strip().upper().encode() for cell in table.column(names[0])]
+    lengths = {len(cell) for cell in cells}
+    if len(lengths) > 1:
+        raise DataError(
+            f"{table.name}: sequences of {min(lengths)} to {max(lengths)} letters; "
+            "all need the same length",
+            _OTHER_MODEL,
+        )
+    return np.array(cells)

@@ -1,0 +1,1 @@
+"""Data sets by name: cards, files, readers, simulations."""

@@ -1,0 +1,440 @@
+"""Card readers of tables with targets and tasks, or with classes, and of SARCOS.
+
+SARCOS is read from text or MATLAB files.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.named_columns import matching
+from mtlrun.data.reading.table import Table, read_table_file
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.sets.files import file_called
+from mtlrun.errors import DataError, listed
+
+if TYPE_CHECKING:
+    from mtlrun.data.sets.cards import Card
+import hashlib
+from typing import TYPE_CHECKING
+
+from mtlrun.data.reading.frames import several
+from mtlrun.data.reading.table import text_table
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.sets.mat_sets import matrix
+from mtlrun.data.tasks import make_tasks
+
+if TYPE_CHECKING:
+    from mtlrun.data.sets.cards import Card
+
+
+def read_csv(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    target: str | Sequence[str],
+    task: str | None = None,
+    drop: str | Sequence[str] = (),
+    positive: str | None = None,
+    delimiter: str | None = ",",
+) -> Dataset:
+    """Read the first file, a text table with a header, as targets and tasks.
+
+    With a task column the data set is ragged; with several targets it is shared.
+
+    Parameters
+    ----------
+    target : str or list of str
+        Column of the targets; several columns are the tasks of a shared design, in
+        which values may be missing. ``v_*`` stands for all columns that match.
+    task : str, optional
+        Column that names the task of each row.
+    drop : str or list of str
+        Columns that are not features, or patterns of them.
+    positive : str, optional
+        The label that means +1, if binary labels are neither 0/1 nor -1/+1.
+    delimiter : str or None, default=","
+        None stands for any run of blanks.
+
+    Raises
+    ------
+    DataError
+        As `mtlrun.data.roles.make.make_dataset`.
+    """
+    table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
+    targets = matching(several(target), table)
+    return make_dataset(
+        table,
+        Roles(
+            targets,
+            task,
+            task_type=card.task_type,
+            positive=positive,
+            drop=matching(several(drop), table),
+            keep=("*",),
+            min_rows=1,
+        ),
+    )
+
+
+def read_uci(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    label: int,
+    delimiter: str | None = ",",
+    header: bool = False,
+    skip: int = 0,
+    classes: Sequence[str | Sequence[str]] = (),
+    features: Sequence[str] = (),
+    split: str | None = None,
+    tasks: str | Mapping[str, Any] | None = None,
+) -> Dataset:
+    """Read text tables with a class column as a multi-class data set.
+
+    The tables are stacked in the order of the card.
+
+    Parameters
+    ----------
+    label : int
+        Position of the class column; negative ones count from the end.
+    delimiter : str or None, default=","
+        None stands for any run of blanks.
+    header : bool, default=False
+        Whether the first line names the columns.
+    skip : int, default=0
+        Lines to skip at the start of each file.
+    classes : list of str or of (str, str), optional
+        The labels that may occur in the order of the class numbers, each alone or with
+        the name to use; default: all labels that occur, sorted.
+    features : list of str, optional
+        Names of the other columns, if there is no header.
+    split : str, optional
+        Name for the published split: all files but the last for training, the last one
+        for test.
+    tasks : str or mapping, optional
+        See `mtlrun.data.tasks.make_tasks`.
+
+    Raises
+    ------
+    DataError
+        With file, line and column of a cell that is not a number; for files of unequal
+        width, and labels outside `classes`.
+    """
+    name_of_word = _class_names(classes)
+    tables = [
+        text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label])
+        for f in files.values()
+    ]
+    columns = tables[0].columns
+    rest = [name for name in columns if name != columns[label]]
+    for table in tables:
+        if table.columns != columns:
+            raise DataError(
+                f"{table.name}: {len(table.columns)} columns "
+                f"where the first file has {len(columns)}"
+            )
+        _check_classes(table, columns[label], list(name_of_word))
+    if features and len(features) != len(rest):
+        raise DataError(
+            f"{card.path}: {len(features)} feature names for {len(rest)} columns"
+        )
+    X = np.vstack([table.numbers(rest) for table in tables])
+    words = pd.concat([table.frame[columns[label]] for table in tables])
+    order = list(name_of_word) or sorted(set(words))
+    numbers = dict(zip(order, range(len(order)), strict=True))
+    feature_names = list(features)
+    if header and not features:
+        feature_names = rest
+    splits = {}
+    if split:
+        # The last file holds the test rows.
+        start = len(X) - len(tables[-1].frame)
+        splits[split] = [(np.arange(start), np.arange(start, len(X)))]
+    data = Dataset(
+        X=X,
+        y=words.map(numbers).to_numpy(dtype=np.int64),
+        task_type="multiclass",
+        tasks=[name_of_word.get(word, word) for word in order],
+        features=feature_names,
+        splits=splits,
+    )
+    return make_tasks(data, tasks)
+
+
+def _class_names(classes: Sequence[str | Sequence[str]]) -> dict[str, str]:
+    """Return the names of classes by the words that stand for them in the file."""
+    name_of_word = {}
+    for item in classes:
+        if isinstance(item, str):
+            name_of_word[item] = item
+        else:
+            name_of_word[str(item[0])] = str(item[-1])
+    return name_of_word
+
+
+def _check_classes(table: Table, column: str, words: Sequence[str]) -> None:
+    """Refuse a row whose class is not among the words; without words, an empty class.
+
+    Raises
+    ------
+    DataError
+        With the line of the first such row.
+    """
+    cells = table.frame[column]
+    if words:
+        is_wrong = ~cells.isin(words)
+    else:
+        is_wrong = cells == ""
+    if not is_wrong.any():
+        return
+    row = int(np.argmax(is_wrong))
+    problem = "is empty"
+    if cells[row]:
+        problem = f"{cells[row]!r} is none of {listed(words, 20)}"
+    raise DataError(
+        f"{table.where(row)}: the class {problem}", "Is it the file on the card?"
+    )
+
+
+# ---------------------------------------------------------- SARCOS inverse dynamics
+# 21 joint positions, velocities and accelerations against 7 torques, on a shared
+# design. 4446 of the 4449 test rows of this benchmark are also training rows. The full
+# variant keeps them unless `clean` is set, the partial one is free of them.
+
+N_INPUTS = 21
+N_TORQUES = 7
+SARCOS_FEATURES = [
+    f"{kind}{j}"
+    for kind in ("position", "velocity", "acceleration")
+    for j in range(1, 8)
+]
+SARCOS_TASKS = [f"torque{j}" for j in range(1, 8)]
+TRAIN_ROWS = 44484
+TEST_ROWS = 4449
+#: `source_bits` of the rebuilt file: 8 marks rows that somebody drew uniformly from the
+#: full training file.
+UNIFORM_DRAW = 8
+
+
+def read_sarcos(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    train: str,
+    test: str = "sarcos_inv_test.mat",
+    full: bool = False,
+    blob: str | None = None,
+    clean: bool = False,
+    unbiased: bool = False,
+    leaked: bool = False,
+) -> Dataset:
+    """Read training and test rows.
+
+    Parameters
+    ----------
+    files : mapping of str to DataFile
+    card : Card
+    train, test : str
+        Their files. Partial: the table of the training rows that could be rebuilt, of
+        which those in the test file are always left out. Full: the original
+        ``sarcos_inv.mat``.
+    full : bool, default=False
+        Which of the two `train` is.
+    blob : str, optional
+        Git's id of the full training file (what ``git hash-object`` prints); its sha256
+        is not known to us.
+    clean : bool, default=False
+        Full: leave out the training rows that are in the test file.
+    unbiased : bool, default=False
+        Partial: keep only the training rows that are a uniform sample of the full file
+        (1345 of 2253); the others favor large torques.
+    leaked : bool, default=False
+        Partial: also train on the rebuilt rows that are in the test file (4446 of its
+        4449). Errors are then errors on training rows, which show how far the leak can
+        lower them and nothing else.
+
+    Returns
+    -------
+    Dataset
+        ``splits["fixed"]`` is training against test rows; `notes` report the leak.
+
+    Raises
+    ------
+    DataError
+        If a file has another shape, the full file is not the one of that id, or a row
+        of the partial file is in the test file after all.
+    """
+    if (full and (unbiased or leaked)) or (clean and not full):
+        text = (
+            "'clean' requires the full training file, 'unbiased' and 'leaked' the "
+            "partial one"
+        )
+        raise DataError(f"data set {card.id}: {text}")
+    tests = matrix(
+        file_called(files, test, card),
+        "sarcos_inv_test",
+        (TEST_ROWS, N_INPUTS + N_TORQUES),
+    )
+    source = file_called(files, train, card)
+    if full:
+        rows, note = _full_rows(source, tests, blob, clean)
+    else:
+        rows, note = _partial_rows(source, tests, unbiased, leaked)
+    both = np.vstack((rows, tests))
+    order = np.arange(len(both))
+    return Dataset(
+        X=np.ascontiguousarray(both[:, :N_INPUTS]),
+        y=np.ascontiguousarray(both[:, N_INPUTS:]),
+        task_type="regression",
+        tasks=list(SARCOS_TASKS),
+        features=list(SARCOS_FEATURES),
+        notes=note,
+        splits={"fixed": [(order[: len(rows)], order[len(rows) :])]},
+    )
+
+
+def _full_rows(
+    file: DataFile, tests: np.ndarray, blob: str | None, clean: bool
+) -> tuple[np.ndarray, str]:
+    digest = None
+    if blob is not None:
+        digest = git_blob_id(file.read_bytes())
+    if digest != blob:
+        raise DataError(
+            f"{file.where()}: the content is not that of the original {file.name}\n"
+            f"  expected git blob {blob}\n  found    git blob {digest}",
+            "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
+        )
+    rows = matrix(file, "sarcos_inv", (TRAIN_ROWS, N_INPUTS + N_TORQUES))
+    note = (
+        f"leak: {int(_occurs(tests, rows).sum())} of the {len(tests)} test rows are "
+        "also rows of the training file"
+    )
+    if clean:
+        keep = ~_occurs(rows, tests)
+        note += f"; the {int((~keep).sum())} training rows concerned were left out"
+        rows = rows[keep]
+    return rows, note
+
+
+def _partial_rows(
+    file: DataFile, tests: np.ndarray, unbiased: bool, leaked: bool
+) -> tuple[np.ndarray, str]:
+    table = text_table(file, delimiter=",", header=True)
+    inputs = [f"x{j}" for j in range(1, N_INPUTS + 1)]
+    rows = table.numbers(inputs + SARCOS_TASKS)
+    marked, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
+    in_test = marked != 0
+    clean = ~in_test
+    if unbiased:
+        clean &= (bits & UNIFORM_DRAW) > 0
+    if _occurs(rows[clean], tests).any():
+        raise DataError(
+            f"{file.where()}: rows marked as not in the test file are in it"
+        )
+    note = f"partial: {clean.sum()} of the {TRAIN_ROWS} training rows"
+    if leaked:
+        note += (
+            f", and {in_test.sum()} that are in the test file as well: "
+            "errors are those of training rows"
+        )
+        return rows[clean | in_test], note
+    note += (
+        f", none of them in the test file ({in_test.sum()} rebuilt rows that are in it "
+        "were left out)"
+    )
+    return rows[clean], note
+
+
+def git_blob_id(content: bytes) -> str:
+    """Return Git's id of a file with this content.
+
+    It is the SHA-1 of a header and the content.
+    """
+    return hashlib.sha1(
+        b"blob %d\0" % len(content) + content, usedforsecurity=False
+    ).hexdigest()
+
+
+def _occurs(rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Tell which rows occur among the others; all files print six decimals."""
+    other_keys = set(_row_keys(others))
+    return np.array([key in other_keys for key in _row_keys(rows)], dtype=bool)
+
+
+def _row_keys(rows: np.ndarray) -> list[bytes]:
+    """Return what is equal for rows that agree in six decimals."""
+    rounded = np.round(rows * 1e6).astype(np.int64)
+    return [row.tobytes() for row in rounded]
+
+
+def _takes_roles(reader: Callable[..., Dataset]) -> Callable[..., Dataset]:
+    """Show the fields of `Roles` as parameters of a reader that takes ``**roles``.
+
+    The options of a card are checked against the signature of its reader.
+    """
+    signature = inspect.signature(reader)
+    parameters = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            parameters.append(parameter)
+    for parameter in inspect.signature(Roles).parameters.values():
+        parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+    visible = signature.replace(parameters=parameters)
+    reader.__signature__ = visible  # type: ignore[attr-defined]
+    return reader
+
+
+@_takes_roles
+def read(
+    files: Mapping[str, DataFile],
+    card: Card,
+    *,
+    data: str,
+    test: str | None = None,
+    **roles: Any,
+) -> Dataset:
+    """Read a table of words, numbers and empty cells.
+
+    `mtlrun compare` writes cards for this reader.
+
+    Parameters
+    ----------
+    data, test : str
+        Files of the card: rows, and rows to test on (the published split ``test``).
+        Their suffix determines the format.
+    **roles
+        Fields of `Roles`; in `targets`, `drop` and `categorical`, ``v_*`` stands for all
+        columns that match.
+
+    Raises
+    ------
+    DataError
+        As `mtlrun.data.reading.table.read_table` and `make_dataset`.
+    """
+    rows = read_table_file(
+        file_called(files, data, card), PurePosixPath(data).suffix.lower()
+    )
+    patterns = Roles(**roles)
+    matched = replace(
+        patterns,
+        targets=matching(patterns.targets, rows),
+        drop=matching(patterns.drop, rows),
+        categorical=matching(patterns.categorical, rows),
+    )
+    test_table = None
+    if test is not None:
+        test_table = read_table_file(
+            file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
+        )
+    return make_dataset(rows, matched, test_table)

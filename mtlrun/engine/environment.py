@@ -1,0 +1,207 @@
+"""Where and with what a result was computed: machine, versions, commit, command line."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from mtlrun.utils.io import (
+    checkout_dir,
+    sources,
+)
+
+#: Address of a scheduler.
+_ADDRESS = re.compile(r"([a-z]+://)[^\s,]+")
+
+
+#: Packages whose versions are recorded.
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
+
+
+@lru_cache(maxsize=1)
+def host_info() -> dict[str, Any]:
+    """Return the description of interpreter and machine that all records contain."""
+    return {
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "blas": _blas_libraries(),
+        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu_model(),
+        "cores": _cores(),
+        "ram_gb": _ram_gb(),
+    }
+
+
+def _blas_libraries() -> list[str]:
+    """Return the names and versions of the BLAS libraries in use."""
+    # Libraries are listed only after they have been loaded.
+    for name in ("numpy", "scipy.linalg"):
+        importlib.import_module(name)
+    threadpoolctl = importlib.import_module("threadpoolctl")
+    libraries = set()
+    for pool in threadpoolctl.threadpool_info():
+        if pool.get("user_api") == "blas":
+            version = pool.get("version") or ""
+            libraries.add(f"{pool.get('internal_api')} {version}".strip())
+    return sorted(libraries)
+
+
+def source_info() -> dict[str, Any]:
+    """Return the version of mtlrun and, in a checkout, its commit.
+
+    Returns
+    -------
+    dict
+        ``mtlrun`` (version), ``commit``, and ``dirty``: whether files differ from the
+        commit, other than results, which the run itself writes. The last two are None
+        if there is no checkout.
+    """
+    info: dict[str, Any] = {
+        "mtlrun": _version("mtlrun"),
+        "commit": None,
+        "dirty": None,
+    }
+    root = checkout_dir()
+    if root is None or not (root / ".git").exists():
+        return info
+    info["commit"] = _git(root, "rev-parse", "HEAD")
+    changes = _git(
+        root,
+        "status",
+        "--porcelain",
+        "--untracked-files=no",
+        "--",
+        ".",
+        ":(exclude)results",
+    )
+    if changes is not None:
+        info["dirty"] = bool(changes)
+    return info
+
+
+@lru_cache(maxsize=1)
+def made_by() -> dict[str, Any]:
+    """Return `source_info` and the digest of the sources, for the field of records."""
+    return {**source_info(), "package": sources()}
+
+
+def commits_since(commit: str) -> int | None:
+    """Return the number of later commits in this checkout; None if it is unknown."""
+    root = checkout_dir()
+    if root is None:
+        return None
+    count = _git(root, "rev-list", "--count", f"{commit}..HEAD")
+    return int(count) if count else None
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def command_line() -> list[str]:
+    """Return the arguments of the command without addresses and folders of the user.
+
+    See `private_path`.
+    """
+    if not sys.argv:
+        return []
+    program, *arguments = sys.argv
+    return [Path(program).name, *map(_without_folders, arguments)]
+
+
+def private_path(path: str) -> str:
+    """Return a path without the names of folders outside the current folder.
+
+    A path in the current folder becomes relative to it. Other absolute paths become a
+    hash of their folder and the name of the file.
+    """
+    absolute = Path(path)
+    if not absolute.is_absolute():
+        return path
+    with contextlib.suppress(ValueError, OSError):
+        return absolute.relative_to(Path.cwd()).as_posix()
+    folder = str(absolute.parent).encode(errors="surrogatepass")
+    folder_hash = hashlib.sha256(folder).hexdigest()[:8]
+    return f"{folder_hash}/{absolute.name}"
+
+
+def _without_folders(argument: str) -> str:
+    """Return an argument of a command without folders of the user and hosts.
+
+    Paths may follow ``=``, a comma or a short option, as in ``--set=a=/b,c=/d``.
+    """
+    if Path(argument).is_absolute():
+        return private_path(argument)
+    without_hosts = _ADDRESS.sub(r"\1...", argument)
+    parts = []
+    for part in re.split(r"([=,]|^-[a-zA-Z](?=/))", without_hosts):
+        is_separator = part in ("=", ",", "")
+        parts.append(part if is_separator else private_path(part))
+    return "".join(parts)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """Return the output of a git command; None if it fails."""
+    try:
+        process = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return process.stdout.strip()
+
+
+def _cpu_model() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().split("\n"):
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    if sys.platform == "darwin":
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            process = subprocess.run(
+                ["sysctl", "-n", "machdep.cpu.brand_string"],
+                capture_output=True,
+                text=True,
+                timeout=10,
+                check=True,
+            )
+            return process.stdout.strip()
+    return platform.processor() or platform.machine()
+
+
+def _cores() -> int | None:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count()
+
+
+def _ram_gb() -> float | None:
+    try:
+        n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        return round(n_bytes / 2**30, 1)
+    except (AttributeError, ValueError, OSError):
+        return None

@@ -1,0 +1,1 @@
+"""Experiment files: layers, fields, checks."""

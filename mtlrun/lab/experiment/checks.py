@@ -1,0 +1,850 @@
+"""Checks of an experiment that involve more than one field.
+
+They check kinds, estimators with their parameters, grids, names and claims. They run on
+plain data, whether or not the schema finds problems, so that all problems are reported
+at once. All that they know of an estimator is what its constructor accepts (see
+`mtlrun.catalog.interfaces`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from mtlrun.catalog.analysis import published_path
+from mtlrun.catalog.interfaces import METRIC_INFO, interface
+from mtlrun.catalog.method import is_nested
+from mtlrun.catalog.methods import (
+    PUBLISHED,
+    analysis_parameters,
+    analysis_path,
+    class_path,
+    complete,
+    has_parameter,
+    needs_data,
+    parameter_names,
+    parameter_rule,
+    quantities_of,
+)
+from mtlrun.data.sets.cards import card_paths, read_card
+from mtlrun.data.sets.files import data_directory
+from mtlrun.data.sets.load import check_options, source_path
+from mtlrun.errors import ConfigError, UserError, shorten, suggest
+from mtlrun.lab.experiment.claims import (
+    AVERAGE_RANK,
+    QUANTITIES,
+    VERDICT_WORDS,
+    VERDICTS,
+    Curves,
+)
+from mtlrun.lab.experiment.spec import (
+    ANALYSIS_KINDS,
+    FULL,
+    ONE_OF,
+    TRAIN,
+    DatasetSpec,
+    few_candidates,
+)
+from mtlrun.lab.experiment.spec import (
+    PUBLISHED as PUBLISHED_NUMBERS,
+)
+from mtlrun.utils.io import as_list, read_text_file
+from mtlrun.utils.yaml import (
+    Finding,
+    KeyPath,
+    inside,
+    load_text,
+    rendered,
+    schema_findings,
+)
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+#: Step of a path that stands for all entries of a list, or for a single value.
+ANY = "*"
+
+_REPEATS_HINT = "measures repeat by 'repeats'"
+#: Keys that only fits have, with the remedy, or "" if there is none but removing them.
+_FIT_KEYS: dict[KeyPath, str] = {
+    ("split",): "",
+    ("selection",): "",
+    ("grids",): "",
+    ("average",): "",
+    ("statistics",): "",
+    ("keep",): "",
+    ("datasets", ANY, "split"): "",
+    ("datasets", ANY, "metrics"): "",
+    ("methods", ANY, "estimator"): "",
+    ("methods", ANY, "grid"): "",
+    ("methods", ANY, "select_with"): "",
+    ("timing", "repeats"): _REPEATS_HINT,
+    ("timing", "warmup"): _REPEATS_HINT,
+    ("timing", "baseline"): _REPEATS_HINT,
+    ("sweep", "split"): "sweep an 'option' or 'params'",
+}
+#: Keys that only analyses have.
+_ANALYSIS_KEYS: dict[KeyPath, str] = {
+    ("repeats",): "",
+    (
+        "methods",
+        ANY,
+        "measure",
+    ): "kinds of measurements: inspect, trace, scaling, audit",
+}
+#: Keys that only training files have.
+_TRAINING_KEYS: dict[KeyPath, str] = {("refit",): ""}
+_SECTION_HINT = "give it on its own"
+#: Keys that training files do not have.
+_NOT_TRAINING_KEYS: dict[KeyPath, str] = {
+    ("datasets", ANY, "split"): _SECTION_HINT,
+    ("datasets", ANY, "metrics"): _SECTION_HINT,
+    ("datasets", ANY, "features"): _SECTION_HINT,
+    ("split", "validation"): "a training file chooses parameters by folds",
+}
+
+
+def crosscheck(
+    data: dict[str, Any], data_dir: Path | str | None, dataset_names: Iterable[str]
+) -> Iterator[Finding]:
+    """Yield all contradictions in an experiment.
+
+    Parameters
+    ----------
+    data : dict
+        Experiment with a profile applied, or training file as an experiment. It may be
+        malformed: values of a wrong type are left to the schema.
+    data_dir : Path or str or None
+        Data directory, whose data sets count, too.
+    dataset_names : iterable of str
+        Ids and labels of the data sets of all profiles.
+    """
+    yield from _check_keys_of_kind(data)
+    if _is_analysis(data):
+        yield from _check_analysis_sections(data)
+        check_method = _check_analysis
+    else:
+        yield from _check_fit_sections(data)
+        check_method = _check_fit
+    for i, method in enumerate(as_list(data.get("methods"))):
+        if isinstance(method, dict):
+            yield from check_method(method, ("methods", i), data)
+    cards = card_paths(data_directory(data_dir))
+    yield from _check_names(data, cards)
+    yield from _check_metrics_of_numbers(data, cards)
+    yield from _check_sweep(data)
+    yield from _check_claims(data)
+    yield from _check_named_datasets(data, [*dataset_names])
+    if isinstance(data.get("published"), str):
+        yield from _report_error(read_curves, data["published"], ("published",))
+
+
+def path_in_file(path: KeyPath, data: dict[str, Any]) -> KeyPath:
+    """Return the path of a value in the file, given its path in the experiment.
+
+    They differ in training files, which have one data set and one method.
+    """
+    if path and data.get("kind") == TRAIN and path[0] in ONE_OF:
+        return (ONE_OF[str(path[0])], *path[2:])
+    return path
+
+
+def _is_analysis(data: dict[str, Any]) -> bool:
+    return data.get("kind") in ANALYSIS_KINDS
+
+
+def _items(data: object, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield the path and value of everything that matches some steps; see `ANY`."""
+    if not steps:
+        yield (), data
+        return
+    first, *rest = steps
+    entries: dict[str | int, Any] = {first: _as_dict(data).get(str(first))}
+    if first == ANY:
+        entries = dict(enumerate(as_list(data)))
+    for name, entry in entries.items():
+        if entry is not None:
+            for path, value in _items(entry, *rest):
+                yield (name, *path), value
+
+
+def _values(data: object, *steps: str | int) -> list[Any]:
+    """Return everything that matches some steps; see `ANY`."""
+    return [value for _, value in _items(data, *steps)]
+
+
+# ------------------------------------------------------------- sections of each kind
+
+
+def _check_keys_of_kind(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that there are no keys that the kind of the experiment does not have."""
+    kind = data.get("kind", "evaluate")
+    foreign_keys = {**_ANALYSIS_KEYS}
+    if _is_analysis(data):
+        foreign_keys = {**_FIT_KEYS}
+    if kind == TRAIN:
+        foreign_keys |= _NOT_TRAINING_KEYS
+    else:
+        foreign_keys |= _TRAINING_KEYS
+    for steps, hint in foreign_keys.items():
+        for path, _ in _items(data, *steps):
+            section = inside(path_in_file(path[:-1], data))
+            message = f"kind: {kind} has no {path[-1]!r}{section}"
+            yield Finding(path, message, hint, at_key=True)
+
+
+def _check_fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that there are data sets with splits, and the sections of the kind."""
+    kind = data.get("kind", "evaluate")
+    if "datasets" not in data:
+        section = path_in_file(("datasets",), data)[0]
+        yield Finding((), f"missing key {section!r}", at_key=True)
+    elif data["datasets"] == []:
+        yield Finding(("datasets",), "'datasets' must not be empty")
+    yield from _check_splits(data)
+    selection = _section(data, "selection")
+    is_training = kind == TRAIN
+    has_folds = is_training or selection.get("folds") is not None
+    if has_folds and selection.get("on") == "validation":
+        message = (
+            "a selection has either 'folds' or, outside training files, on: validation"
+        )
+        yield Finding(("selection", "on"), message, at_key=True)
+    if is_training and _section(data, "split").get("trials") not in (None, 1):
+        message = "a training file evaluates one split"
+        hint = "leave 'trials' out; of a kfold split, the first fold is tested"
+        yield Finding(("split",), message, hint, at_key=True)
+    yield from _check_sweep_and_test(data)
+
+
+def _check_splits(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that each data set has a split with the parts that other sections need."""
+    splits = dict(_items(data, "datasets", ANY, "split"))
+    if not splits or len(splits) < len(as_list(data.get("datasets"))):
+        # Data sets without a split of their own use the split of the experiment.
+        splits[("split",)] = data.get("split")
+        if data.get("split") is None:
+            yield Finding((), "missing key 'split'", at_key=True)
+    selects_on_validation = _section(data, "selection").get("on") == "validation"
+    is_swept = bool(_values(data, "sweep", "split"))
+    for path, split in splits.items():
+        kind = _as_dict(split).get("kind", "random")
+        # The schema reports what is wrong with a malformed split.
+        has_validation = (
+            kind == "balanced"
+            or not isinstance(split, dict)
+            or split.get("validation") is not None
+        )
+        if selects_on_validation and not has_validation:
+            message = "selection on: validation needs a split with a part 'validation'"
+            hint = "for instance split: {kind: random, train: 0.5, validation: 0.2}"
+            yield Finding(path, message, hint, at_key=True)
+        if is_swept and kind not in ("random", "balanced"):
+            message = f"a {kind} split has no 'train' that could change"
+            yield Finding(("sweep", "split"), message, at_key=True)
+
+
+def _check_sweep_and_test(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that experiments of the kinds sweep and test have what they need."""
+    kind = data.get("kind", "evaluate")
+    has_sweep = data.get("sweep") is not None
+    may_have_sweep = kind in ("sweep", "test")
+    if (has_sweep and not may_have_sweep) or (kind == "sweep" and not has_sweep):
+        message = (
+            "kind: sweep and the section 'sweep' belong together "
+            "(kind: test may have it)"
+        )
+        yield Finding((), message, at_key=True)
+    check_kinds = _values(data, "claims", ANY, "checks", ANY, "kind")
+    has_test = "paired" in check_kinds or data.get("statistics")
+    if kind == "test" and not has_test:
+        message = "kind: test needs a claim with a check of the kind 'paired'"
+        yield Finding((), message, "or the section 'statistics'", at_key=True)
+
+
+def _check_analysis_sections(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that there are data sets if analyses need them."""
+    if data.get("datasets"):
+        return
+    for path, _ in _items(data, "sweep", "option"):
+        message = "there is no data set whose option could change"
+        yield Finding(path, message, at_key=True)
+    for path, name in _items(data, "methods", ANY, "measure"):
+        if isinstance(name, str) and needs_data(name):
+            yield Finding(
+                path, f"the measure {name!r} needs a data set", "add 'datasets'"
+            )
+
+
+# ------------------------------------------------------------- methods
+
+
+def _check_fit(
+    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
+) -> Iterator[Finding]:
+    """Check a row that fits an estimator.
+
+    Parameters
+    ----------
+    method : dict
+        Entry of `methods`.
+    path : tuple
+        Path of the entry.
+    data : dict
+        Experiment.
+    """
+    name = method.get("estimator")
+    params = _section(method, "params")
+    if "estimator" not in method:
+        message = f"missing key 'estimator'{inside(path_in_file(path, data))}"
+        yield Finding(path, message, at_key=True)
+    yield from _check_estimator(name, params, path)
+    yield from _check_grid(method, path, _section(data, "grids"))
+    for key, value in _section(method, "select_with").items():
+        yield from _check_setting(name, params, key, value, (*path, "select_with", key))
+    for key, value in _section(data, "refit").items():
+        yield from _check_setting(name, params, key, value, ("refit", key))
+    yield from _check_search(method, path, data)
+
+
+def _check_grid(
+    method: dict[str, Any], path: KeyPath, grids: dict[str, Any]
+) -> Iterator[Finding]:
+    """Check the parameters that a method searches, and their values.
+
+    Parameters
+    ----------
+    method : dict
+    path : tuple
+        Path of the method.
+    grids : dict
+        Named values, which the grid of a method may refer to.
+    """
+    name = method.get("estimator")
+    params = _section(method, "params")
+    grid = {}
+    for key, values in _section(method, "grid").items():
+        values_path: KeyPath = (*path, "grid", key)
+        yield from _check_parameter(name, params, key, values_path)
+        if isinstance(values, str):
+            yield from _check_name(values, grids, values_path, "grid")
+            values_path = ("grids", values)
+            values = grids.get(values)
+        grid[key] = values
+        if isinstance(values, list):
+            for k, value in enumerate(values):
+                yield from _check_value(name, params, key, value, (*values_path, k))
+    try:
+        few_candidates(grid)
+    except ValueError as error:
+        yield Finding((*path, "grid"), str(error), at_key=True)
+
+
+def _check_search(
+    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
+) -> Iterator[Finding]:
+    """Check that options of a search are there only if there is a search."""
+    has_grid = bool(_section(method, "grid"))
+    is_scored = has_grid or method.get("scored")
+    if _section(method, "select_with") and not is_scored:
+        message = "'select_with' without a 'grid' has no effect"
+        hint = "remove it or add a grid"
+        yield Finding((*path, "select_with"), message, hint, at_key=True)
+    has_folds = _section(data, "selection").get("on") != "validation"
+    if method.get("halving") and not (has_grid and has_folds):
+        message = "'halving' needs a 'grid' and folds to score it on"
+        hint = "remove it, or add these"
+        yield Finding((*path, "halving"), message, hint, at_key=True)
+    if has_grid and not data.get("selection"):
+        message = "a 'grid' needs the section 'selection'"
+        hint = "for instance selection: {folds: 3}"
+        yield Finding((*path, "grid"), message, hint, at_key=True)
+
+
+def _check_estimator(
+    name: object, params: dict[str, Any], path: KeyPath
+) -> Iterator[Finding]:
+    """Check the name of an estimator, its parameters and nested estimators."""
+    if not isinstance(name, str):
+        return
+    findings = list(_report_error(class_path, name, (*path, "estimator")))
+    yield from findings
+    if findings:
+        return
+    for key, value in params.items():
+        value_path = (*path, "params", key)
+        yield from _check_setting(name, params, key, value, value_path)
+        if is_nested(value):
+            nested_params = _section(value, "params")
+            yield from _check_estimator(value["estimator"], nested_params, value_path)
+
+
+def _check_setting(
+    estimator: object, params: dict[str, Any], key: str, value: object, path: KeyPath
+) -> Iterator[Finding]:
+    """Check that an estimator has a parameter, and that it accepts a value."""
+    yield from _check_parameter(estimator, params, key, path)
+    yield from _check_value(estimator, params, key, value, path)
+
+
+def _check_parameter(
+    estimator: object, params: dict[str, Any], name: str, path: KeyPath
+) -> Iterator[Finding]:
+    """Check that an estimator has a parameter.
+
+    ``base__alpha`` is the parameter `alpha` of the estimator that is the value of
+    `base`.
+    """
+    if not isinstance(estimator, str):
+        # The schema refuses it.
+        return
+    valid_names = _result_or_none(parameter_names, estimator)
+    first, _, rest = name.partition("__")
+    if valid_names is not None and first not in valid_names:
+        yield _no_parameter(estimator, first, valid_names, path)
+        return
+    if not rest:
+        return
+    nested = complete(estimator, params).get(first)
+    if is_nested(nested):
+        nested_params = _section(nested, "params")
+        yield from _check_parameter(nested["estimator"], nested_params, rest, path)
+    else:
+        message = f"{first!r} of {estimator} is not an estimator here"
+        hint = f"give it as {first}: {{estimator: ...}}"
+        yield Finding(path, message, hint, at_key=True)
+
+
+def _check_value(
+    estimator: object, params: dict[str, Any], name: str, value: object, path: KeyPath
+) -> Iterator[Finding]:
+    """Check a value of a parameter by the rule of its class, if there is one."""
+    if is_nested(value):
+        return
+    rule = _result_or_none(parameter_rule, estimator, params, name)
+    if rule is None or rule.accepts(value):
+        return
+    near = []
+    if isinstance(value, str):
+        near = suggest(value, rule.names, 1)
+    hint = ""
+    if near:
+        hint = f"did you mean {near[0]!r}?"
+    message = f"{name} must be {rule.text}, not {shorten(repr(value), 200)}"
+    yield Finding(path, message, hint)
+
+
+def _check_analysis(
+    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
+) -> Iterator[Finding]:
+    """Check a row that calls an analysis: its name and parameters.
+
+    Parameters
+    ----------
+    method : dict
+        Entry of `methods`.
+    path : tuple
+        Path of the entry.
+    data : dict
+        Experiment.
+    """
+    name = method.get("measure")
+    if name is None:
+        message = f"missing key 'measure'{inside(path_in_file(path, data))}"
+        yield Finding(path, message, at_key=True)
+    if not isinstance(name, str):
+        return
+    yield from _report_error(analysis_path, name, (*path, "measure"))
+    valid_names = _result_or_none(analysis_parameters, name)
+    params = _section(method, "params")
+    if valid_names is not None:
+        for key in params:
+            if key not in valid_names:
+                key_path = (*path, "params", key)
+                yield _no_parameter(f"the measure {name}", key, valid_names, key_path)
+    for file in as_list(params.get(PUBLISHED)):
+        if isinstance(file, str):
+            yield from _report_error(published_path, file, (*path, "params", PUBLISHED))
+
+
+def _no_parameter(
+    owner: str, name: str, valid_names: Iterable[str], path: KeyPath
+) -> Finding:
+    hint = "it has none"
+    if valid_names:
+        hint = f"it has: {', '.join(valid_names)}"
+    near = suggest(name, valid_names, 1)
+    if near:
+        hint = f"did you mean {near[0]!r}?   {hint}"
+    return Finding(path, f"{owner} has no parameter {name!r}", hint, at_key=True)
+
+
+def _result_or_none(
+    function: Callable[..., Result], name: object, *arguments: object
+) -> Result | None:
+    """Call a function of the name of an estimator or analysis.
+
+    Returns
+    -------
+    result or None
+        None for a name that does not exist, which is reported elsewhere.
+    """
+    if not isinstance(name, str):
+        return None
+    try:
+        return function(name, *arguments)
+    except UserError:
+        return None
+
+
+def _report_error(
+    function: Callable[[Argument], object], argument: Argument, path: KeyPath
+) -> Iterator[Finding]:
+    """Call a function, and yield its `UserError` if it raises one."""
+    try:
+        function(argument)
+    except UserError as error:
+        yield Finding(path, error.message, error.remedy or "")
+
+
+# ------------------------------------------------------------- names
+
+
+@dataclass(frozen=True)
+class _NameRule:
+    """Values that must be names of something.
+
+    Attributes
+    ----------
+    steps : tuple
+        Path of the values; see `ANY`.
+    names : iterable
+        Valid names.
+    kind : str
+        What they name.
+    """
+
+    steps: KeyPath
+    names: Iterable[Any]
+    kind: str
+
+
+def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
+    """Check that names exist, and that labels and ids are unique.
+
+    Parameters
+    ----------
+    data : dict
+    cards : dict of str to Path
+        Card of each data set.
+    """
+    for i, entry in enumerate(_dataset_entries(data)):
+        dataset_path: KeyPath = ("datasets", i)
+        name = entry.get("id")
+        yield from _check_name(name, cards, (*dataset_path, "id"), "data set")
+        if isinstance(name, str) and name in cards:
+            yield from _check_options(entry, cards[name], dataset_path)
+    for rule in _name_rules(data, cards):
+        for path, value in _items(data, *rule.steps):
+            yield from _check_name(value, rule.names, path, rule.kind)
+    labels = _values(data, "methods", ANY, "label")
+    yield from _check_unique(as_list(data.get("metrics")), "metrics", "metric")
+    yield from _check_unique(labels, "methods", "method")
+    yield from _check_unique(_values(data, "claims", ANY, "id"), "claims", "claim")
+    hint = "give one of them another 'label'"
+    yield from _check_unique(_dataset_names(data), "datasets", "data set", hint)
+
+
+def _dataset_entries(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the data sets as mappings; the short form is the id alone."""
+    entries = []
+    for entry in as_list(data.get("datasets")):
+        if not isinstance(entry, dict):
+            entry = {"id": entry}
+        entries.append(entry)
+    return entries
+
+
+def _dataset_names(data: dict[str, Any]) -> list[Any]:
+    return [entry.get("label") or entry.get("id") for entry in _dataset_entries(data)]
+
+
+def _name_rules(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[_NameRule]:
+    """Yield what must be a name of something in an experiment."""
+    labels = _values(data, "methods", ANY, "label")
+    # Metrics of the experiment and of its data sets; the schema refuses other values.
+    metrics = [
+        *_values(data, "metrics", ANY),
+        *_values(data, "datasets", ANY, "metrics", ANY),
+    ]
+    metrics = list(dict.fromkeys(name for name in metrics if isinstance(name, str)))
+    quantities = [*metrics, *QUANTITIES]
+    dataset_names = [*_dataset_names(data), *cards]
+    yield from _metric_rules(data)
+    yield _NameRule(("datasets", ANY, "metrics"), METRIC_INFO, "metric")
+    yield _NameRule(("selection", "metric"), METRIC_INFO, "metric")
+    yield _NameRule(("methods", ANY, "datasets"), dataset_names, "data set")
+    yield _NameRule(("timing", "baseline"), labels, "method")
+    yield _NameRule(("sweep", "quantities"), quantities, "quantity")
+    yield _NameRule(("statistics", "metric"), metrics, "metric of this experiment")
+    yield _NameRule(("statistics", "control"), labels, "method")
+    for name in _section(data, "readings"):
+        yield _NameRule(("readings", name, "main", "of"), labels, "method")
+    verdicts = [*VERDICT_WORDS, *VERDICTS]
+    yield _NameRule(("claims", ANY, "expect", "verdict"), verdicts, "verdict")
+    check: KeyPath = ("claims", ANY, "checks", ANY)
+    for field in ("of", "over", "methods", "control"):
+        yield _NameRule((*check, field), labels, "method")
+    yield _NameRule((*check, "stopped", "below"), labels, "method")
+    yield _NameRule((*check, "stopped", "quantity"), metrics, "quantity")
+    yield _NameRule((*check, "quantity"), quantities, "quantity")
+    yield _NameRule(("reference", ANY, "method"), labels, "method")
+    yield _NameRule(("reference", ANY, "quantity"), quantities, "quantity")
+    profiles = [*_section(data, "profiles"), FULL]
+    yield _NameRule(("reference", ANY, "profile"), profiles, "profile")
+
+
+def _metric_rules(data: dict[str, Any]) -> Iterator[_NameRule]:
+    """Yield the rule for the section `metrics`, if the valid names can be known."""
+    if not _is_analysis(data):
+        yield _NameRule(("metrics",), METRIC_INFO, "metric")
+        return
+    names = _values(data, "methods", ANY, "measure")
+    quantities = quantities_of(name for name in names if isinstance(name, str))
+    # An analysis that does not declare its quantities may return any.
+    if quantities is not None:
+        yield _NameRule(("metrics",), quantities, "quantity")
+
+
+def _check_options(
+    entry: dict[str, Any], card_file: Path, path: KeyPath
+) -> Iterator[Finding]:
+    """Check that the reader or generator of a data set accepts its options."""
+    card = read_card(card_file)
+    valid_names = interface(source_path(card)).keyword_only
+
+    def check(option: dict[str, Any]) -> None:
+        check_options(card.id, option, valid_names)
+
+    for name, value in entry.items():
+        if name not in DatasetSpec.model_fields:
+            yield from _report_error(check, {name: value}, (*path, name))
+    if isinstance(entry.get("variant"), str):
+        yield from _report_error(card.variant, entry["variant"], (*path, "variant"))
+
+
+def _check_metrics_of_numbers(
+    data: dict[str, Any], cards: dict[str, Path]
+) -> Iterator[Finding]:
+    """Check that there is no metric of labels if the targets are numbers."""
+    ids = _values(data, "datasets", ANY, "id")
+    if data.get("kind") != TRAIN or not ids:
+        return
+    name = ids[0]
+    if not isinstance(name, str) or name not in cards:
+        return
+    if read_card(cards[name]).task_type != "regression":
+        return
+    valid_metrics = [
+        metric for metric, info in METRIC_INFO.items() if info.needs == "value"
+    ]
+    for path, metric in _items(data, "metrics", ANY):
+        if not isinstance(metric, str):
+            continue
+        if metric in METRIC_INFO and metric not in valid_metrics:
+            message = f"{metric!r} is for labels, but the targets of {name} are numbers"
+            yield Finding(path, message, f"use: {', '.join(valid_metrics)}")
+
+
+def _check_sweep(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that each parameter of an axis is in a method, and is not searched, too."""
+    methods = [_as_dict(method) for method in as_list(data.get("methods"))]
+    for name in as_list(_section(data, "sweep").get("params")):
+        if not isinstance(name, str):
+            continue
+        indices = [i for i, method in enumerate(methods) if _has(method, name)]
+        if not indices:
+            message = f"no method has a parameter {name!r}"
+            yield Finding(("sweep", "params"), message)
+        for i in indices:
+            method = methods[i]
+            if name in _section(method, "grid"):
+                message = f"{name!r} is the axis of the sweep and in a grid"
+                hint = "remove it from the grid or from the sweep"
+                yield Finding(("methods", i, "grid", name), message, hint, at_key=True)
+            estimator = method.get("estimator")
+            params = _section(method, "params")
+            for path, value in _items(data, "sweep", "values", ANY):
+                yield from _check_value(estimator, params, name, value, path)
+
+
+def _has(method: dict[str, Any], parameter: str) -> bool:
+    """Whether a method has a parameter; False if the method does not exist."""
+    measure = method.get("measure")
+    try:
+        if isinstance(measure, str):
+            names = analysis_parameters(measure)
+            # None means that the analysis accepts any parameter.
+            return names is None or parameter in names
+        estimator = method.get("estimator")
+        if not isinstance(estimator, str):
+            return False
+        params = complete(estimator, _section(method, "params"))
+        return has_parameter(estimator, params, parameter)
+    except UserError:
+        return False
+
+
+def _check_claims(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check that claims can be tested."""
+    for path, claim in _items(data, "claims", ANY):
+        if not isinstance(claim, dict):
+            continue
+        if not claim.get("checks") and not claim.get("not_testable"):
+            message = "a claim needs 'checks' or 'not_testable'"
+            yield Finding(path, message, at_key=True)
+    for path, check in _items(data, "claims", ANY, "checks", ANY):
+        if not isinstance(check, dict):
+            continue
+        if _has_ranks(check) and not data.get("statistics"):
+            message = "ranks need the section 'statistics'"
+            yield Finding((*path, "kind"), message)
+        yield from _check_stopped(check, path, data)
+
+
+def _check_named_datasets(
+    data: dict[str, Any], dataset_names: list[str]
+) -> Iterator[Finding]:
+    """Check that claims and published numbers are about data sets of the experiment."""
+    if not dataset_names:
+        # Analyses of published numbers have no data set.
+        dataset_names = [PUBLISHED_NUMBERS]
+    kind = "data set of this experiment"
+    for path, check in _items(data, "claims", ANY, "checks", ANY):
+        if not isinstance(check, dict) or _has_ranks(check):
+            # Ranks are about groups of data sets.
+            continue
+        for name_path, name in _items(
+            {"dataset": as_list(check.get("dataset"))}, "dataset", ANY
+        ):
+            base_name = _without_axis(name, data)
+            yield from _check_name(base_name, dataset_names, (*path, *name_path), kind)
+    for path, name in _items(data, "reference", ANY, "dataset"):
+        base_name = _without_axis(name, data)
+        yield from _check_name(base_name, dataset_names, path, kind)
+
+
+def _without_axis(name: object, data: dict[str, Any]) -> object:
+    """Return the name of a data set without the value of the axis of a sweep."""
+    axis = _section(data, "sweep").get("name")
+    if not isinstance(name, str) or not isinstance(axis, str):
+        return name
+    base_name, separator, _ = name.rpartition(f" ({axis} ")
+    if separator:
+        return base_name
+    return name
+
+
+def _has_ranks(check: dict[str, Any]) -> bool:
+    """Whether a check is about ranks over data sets."""
+    return check.get("kind") == "rejections" or check.get("quantity") == AVERAGE_RANK
+
+
+def _check_stopped(
+    check: dict[str, Any], path: KeyPath, data: dict[str, Any]
+) -> Iterator[Finding]:
+    """Check that methods of a check set the parameter after which fits were stopped."""
+    limit = _section(check, "stopped").get("at_least")
+    if not limit or not isinstance(limit, str):
+        return
+    for label in [*as_list(check.get("of")), *as_list(check.get("over"))]:
+        if not any(limit in params for params in _params_of(label, data)):
+            message = f"method {label!r} does not set the parameter {limit!r}"
+            yield Finding((*path, "stopped"), message)
+
+
+def _params_of(label: object, data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the parameters of the methods with a label."""
+    methods = [_as_dict(method) for method in as_list(data.get("methods"))]
+    return [
+        _section(method, "params") for method in methods if method.get("label") == label
+    ]
+
+
+def read_curves(name: str) -> dict[str, Any]:
+    """Read published curves.
+
+    Parameters
+    ----------
+    name : str
+        File below the folder of the experiments, ``mtsvm/published/curves.yaml``.
+
+    Returns
+    -------
+    dict
+        ``{"file": name, "curves": [...]}``: the curves as plain data, with the fields
+        of `PublishedCurve`.
+
+    Raises
+    ------
+    ConfigError
+        If the file is missing or is not a list of curves.
+    """
+    document = load_text(read_text_file(published_path(name)), f"configs/{name}")
+    try:
+        Curves.model_validate(document.data)
+    except ValidationError as error:
+        findings = schema_findings(error, document.data, Curves)
+        raise ConfigError(rendered(findings, document)) from None
+    return {"file": name, "curves": document.data["curves"]}
+
+
+def _check_name(
+    name: object, valid_names: Iterable[Any], path: KeyPath, kind: str
+) -> Iterator[Finding]:
+    """Check that a name exists, or each name in a list.
+
+    Values that are not strings are left to the schema.
+    """
+    if isinstance(name, list):
+        for k, entry in enumerate(name):
+            if not isinstance(entry, list):
+                yield from _check_name(entry, valid_names, (*path, k), kind)
+        return
+    names = [str(valid_name) for valid_name in valid_names]
+    if not isinstance(name, str) or name in names:
+        return
+    near = suggest(name, names)
+    if near:
+        hint = f"did you mean {' or '.join(map(repr, near))}?"
+    elif names:
+        hint = f"known: {', '.join(sorted(names))}"
+    else:
+        hint = f"there is no {kind}"
+    yield Finding(path, f"unknown {kind} {name!r}", hint)
+
+
+def _check_unique(
+    names: list[Any], section: str, kind: str, hint: str = ""
+) -> Iterator[Finding]:
+    """Check that no name is there twice."""
+    for i, name in enumerate(names):
+        if isinstance(name, str) and name in names[:i]:
+            message = f"two entries for {kind} {name!r}"
+            yield Finding((section, i), message, hint, at_key=True)
+
+
+def _section(data: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """Return a section, or an empty one if it is missing or malformed."""
+    return _as_dict(data.get(key))
+
+
+def _as_dict(value: object) -> dict[str, Any]:
+    """Return a mapping, or an empty one for other values, which the schema refuses."""
+    if isinstance(value, dict):
+        return value
+    return {}

@@ -1,0 +1,564 @@
+"""Load experiment and training files, validated with all problems reported at once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from mtlrun.errors import ConfigError, UnknownNameError, shorten
+from mtlrun.lab.experiment.catalogue import find, name_of, shown_path
+from mtlrun.lab.experiment.checks import crosscheck, path_in_file
+from mtlrun.lab.experiment.layers import Layers, position_text
+from mtlrun.lab.experiment.references import expand_references
+from mtlrun.lab.experiment.spec import (
+    FULL,
+    TRAIN,
+    TRAIN_KEYS,
+    TRAIN_METHOD_KEYS,
+    ChunkTraining,
+    Experiment,
+    Spec,
+    experiment_id,
+    plain,
+)
+from mtlrun.utils.yaml import (
+    Document,
+    Finding,
+    KeyPath,
+    Position,
+    load_file,
+    render,
+    schema_findings,
+    unknown_key,
+)
+
+DEFAULT_PROFILE = "quick"
+
+
+@dataclass(frozen=True)
+class _Options:
+    """Options with which a file is loaded.
+
+    Attributes
+    ----------
+    overrides : list of str
+        Checked by `_checked_overrides`.
+    seed : int or None
+    data_dir : Path, str or None
+    profile : str
+    """
+
+    overrides: list[str]
+    seed: int | None
+    data_dir: Path | str | None
+    profile: str = FULL
+
+
+def load_experiment(
+    target: str | Path,
+    *,
+    profile: str | None = None,
+    overrides: Iterable[str] = (),
+    seed: int | None = None,
+    data_dir: Path | str | None = None,
+) -> Experiment:
+    """Load, merge and validate an experiment.
+
+    Parameters
+    ----------
+    target : str or Path
+        ``<paper>/<artefact>``, a short name that is unique or has a default, or the
+        path of a YAML file.
+    profile : str, default=None
+        None for ``quick`` if the file has it, else for ``full``, which is the file as
+        it stands.
+    overrides : iterable of str, default=()
+        ``a.b=c``. They take precedence over the profile, and the profile over the file.
+    seed : int, default=None
+        Base seed, which takes precedence over everything else.
+    data_dir : Path or str, default=None
+        Data directory, whose data sets may be used, too.
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown experiment or profile.
+    ConfigError
+        With all problems of the file and the overrides, each with its position.
+    """
+    layers = _experiment_layers(target)
+    options = _Options(
+        profile=_choose_profile(layers, profile),
+        overrides=_checked_overrides(overrides),
+        seed=seed,
+        data_dir=data_dir,
+    )
+    main_name, *other_names = _interpretations(layers)
+    main = _load(layers, options, main_name)
+    others = []
+    for name in other_names:
+        # `_load` changes the data of its layers, so each interpretation needs new ones.
+        other_layers = Layers(layers.document, layers.bases)
+        other = _load(other_layers, options, name)
+        if other.config != main.config:
+            others.append(other)
+    return replace(main, others=tuple(others))
+
+
+def load_training(
+    target: str | Path,
+    *,
+    overrides: Iterable[str] = (),
+    seed: int | None = None,
+    data_dir: Path | str | None = None,
+) -> Experiment:
+    """Load and validate a training file (``kind: train``).
+
+    Parameters
+    ----------
+    target : str or Path
+        A name such as ``train/school``, or the path of a YAML file.
+    overrides, seed, data_dir
+        As for `load_experiment`.
+
+    Returns
+    -------
+    Experiment
+        With one data set and one method.
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown name.
+    ConfigError
+        With all problems of the file and the overrides, each with its position.
+    """
+    _, document = _find_and_read(target)
+    layers = Layers(document)
+    if not layers.is_training:
+        raise ConfigError(
+            f"{document.name}: not a training file (kind: train)",
+            f"mtlrun reproduce {target} runs it.",
+        )
+    options = _Options(
+        overrides=_checked_overrides(overrides),
+        seed=seed,
+        data_dir=data_dir,
+    )
+    return _load(layers, options)
+
+
+def _checked_overrides(overrides: Iterable[str]) -> list[str]:
+    """Return overrides if none of them conflicts with another one.
+
+    Raises
+    ------
+    ConfigError
+        If a key is set to two values, or together with a section that contains it.
+    """
+    texts = list(overrides)
+    values: dict[str, str] = {}
+    for text in texts:
+        key, _, value = text.partition("=")
+        key = key.strip()
+        first = values.setdefault(key, value)
+        if first != value:
+            raise ConfigError(
+                f"--set {key} is given twice: {first} and {value}",
+                "Leave one of them out.",
+            )
+    for key in values:
+        sections = [other for other in values if key.startswith(f"{other}.")]
+        if sections:
+            raise ConfigError(
+                f"--set {key} and --set {sections[0]}, which contains it",
+                "Leave one of them out, or set all keys one by one.",
+            )
+    return texts
+
+
+def chunk_training(
+    target: str, overrides: Iterable[str] = (), seed: int | None = None
+) -> ChunkTraining | None:
+    """Load a training file whose data come in chunks.
+
+    Parameters
+    ----------
+    target, overrides, seed
+        As for `load_training`.
+
+    Returns
+    -------
+    ChunkTraining or None
+        None for any other file.
+
+    Raises
+    ------
+    ConfigError
+        With all problems of the file, each with its position.
+    """
+    path = find(target)
+    layers = Layers(load_file(path, shown_path(path)))
+    data = layers.data
+    if not layers.is_training or "data" not in data:
+        return None
+    texts = _checked_overrides(overrides)
+    if seed is not None:
+        texts.append(f"seed={seed}")
+    for text in texts:
+        layers.apply_override(text)
+    if isinstance(data.get("method"), str):
+        data["method"] = {"estimator": data["method"]}
+    training = None
+    try:
+        training = ChunkTraining.model_validate(data)
+    except ValidationError as error:
+        for finding in schema_findings(error, data, ChunkTraining):
+            layers.report(finding)
+    if training is None or layers.problems:
+        raise ConfigError(render(layers.problems, layers.document))
+    training._folder = path.parent
+    return training
+
+
+def run_of(target: str | Path, *, profile: str | None = None) -> Path:
+    """Return the run folder of an experiment, relative to the output folder.
+
+    The data sets of the experiment need not be there.
+
+    Parameters
+    ----------
+    target, profile
+        As for `load_experiment`.
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown experiment or profile.
+    ConfigError
+        If the file has no valid id.
+    """
+    layers = _experiment_layers(target)
+    profile = _choose_profile(layers, profile)
+    try:
+        id = experiment_id(str(layers.document.data.get("id", "")))
+    except ValueError as error:
+        name = layers.document.name
+        raise ConfigError(
+            f"{name}: id: {error}", f"See all problems: mtlrun validate {target}"
+        ) from None
+    return Path(id, profile)
+
+
+def validate_file(
+    target: str | Path, *, data_dir: Path | str | None = None
+) -> Document:
+    """Check a file with each of its profiles and interpretations.
+
+    Parameters
+    ----------
+    target, data_dir
+        As for `load_experiment` or `load_training`.
+
+    Returns
+    -------
+    Document
+        The file, if it is valid.
+
+    Raises
+    ------
+    UnknownNameError
+        For an unknown name.
+    ConfigError
+        With all problems of the file, each with its position. A problem that several
+        profiles share is reported once.
+    """
+    path, document = _find_and_read(target)
+    if chunk_training(str(target)) is not None:
+        return document
+    bases = []
+    if not _is_training(document):
+        bases = bases_of(document, path)
+    layers = Layers(document, bases)
+    problems = []
+    for profile in layers.profiles:
+        for name in _interpretations(layers):
+            trial = Layers(document, bases)
+            trial.apply_profile(profile)
+            trial.apply_interpretation(name)
+            _validate(trial, data_dir)
+            problems += trial.problems
+    if problems:
+        raise ConfigError(render(problems, document))
+    return document
+
+
+def replaced_values(target: str | Path) -> list[str]:
+    """Return a line for each value of a file that an inherited profile replaces."""
+    path, document = _find_and_read(target)
+    if _is_training(document):
+        return []
+    bases = bases_of(document, path)
+    lines = []
+    for profile in Layers(document, bases).profiles:
+        layers = Layers(document, bases)
+        layers.apply_profile(profile)
+        lines += layers.warnings
+    return list(dict.fromkeys(lines))
+
+
+# ------------------------------------------------------------- files and their bases
+
+
+def bases_of(document: Document, path: Path) -> list[Document]:
+    """Return the files that an experiment extends, the lowest layer first.
+
+    Parameters
+    ----------
+    document : Document
+        Experiment.
+    path : Path
+        Its file.
+
+    Raises
+    ------
+    ConfigError
+        If an extended file does not exist or is not an experiment, or if files extend
+        each other in a circle.
+    """
+    bases: list[Document] = []
+    seen = [os.path.realpath(path)]
+    extended = _extended_name(document)
+    while extended is not None:
+        path = _extended_path(document, path, extended)
+        real_path = os.path.realpath(path)
+        if real_path in seen:
+            raise ConfigError(
+                f"{document.name}: extends {extended!r}, which extends this file"
+            )
+        seen.append(real_path)
+        document = _read(path)
+        if not isinstance(document.data, dict) or _is_training(document):
+            raise ConfigError(
+                f"{document.name}: not an experiment, so none can extend it"
+            )
+        bases.insert(0, document)
+        extended = _extended_name(document)
+    for base in bases:
+        # A problem is shown with the name of the extended file, not as a line of the
+        # extending file.
+        base.places = {
+            key_path: Position(where=position_text(position, base))
+            for key_path, position in base.places.items()
+        }
+    return bases
+
+
+def _extended_name(document: Document) -> str | None:
+    """Return the name of the file that a document extends; None if it extends none."""
+    if not isinstance(document.data, dict):
+        return None
+    name = document.data.get("extends")
+    # The schema refuses other values.
+    if not isinstance(name, str):
+        return None
+    return name
+
+
+def _extended_path(document: Document, path: Path, name: str) -> Path:
+    """Return the path of the file that a document extends.
+
+    Parameters
+    ----------
+    document : Document
+    path : Path
+        Its file.
+    name : str
+        Id of an experiment, or path relative to the folder of the document.
+    """
+    if not name.endswith((".yaml", ".yml")):
+        try:
+            return find(name)
+        except UnknownNameError as error:
+            raise ConfigError(
+                f"{document.name}: extends an {error.message}", error.remedy
+            ) from None
+    extended = path.parent / name
+    try:
+        exists = extended.is_file()
+    except OSError:
+        # The name is too long for the file system.
+        exists = False
+    if not exists:
+        raise ConfigError(
+            f"{document.name}: there is no file {shorten(name, 100)} to extend"
+        )
+    return extended
+
+
+def _find_and_read(target: str | Path) -> tuple[Path, Document]:
+    path = find(str(target))
+    return path, _read(path)
+
+
+def _read(path: Path) -> Document:
+    """Read a file, with the numbers of the printed tables that it names."""
+    document = load_file(path, shown_path(path))
+    expand_references(document, path.parent, shown_path(path.parent))
+    return document
+
+
+def _is_training(document: Document) -> bool:
+    return isinstance(document.data, dict) and document.data.get("kind") == TRAIN
+
+
+def _experiment_layers(target: str | Path) -> Layers:
+    path, document = _find_and_read(target)
+    if _is_training(document):
+        raise ConfigError(
+            f"{document.name}: a training file, not an experiment",
+            f"Run it with: mtlrun train {target}",
+        )
+    return Layers(document, bases_of(document, path))
+
+
+def _choose_profile(layers: Layers, profile: str | None) -> str:
+    """Return a profile if the experiment has it; the default profile for None."""
+    profiles = layers.profiles
+    if profile is None:
+        if DEFAULT_PROFILE in profiles:
+            return DEFAULT_PROFILE
+        return FULL
+    if profile not in profiles:
+        raise UnknownNameError(
+            f"profile of {name_of(layers.document.name)}:", profile, profiles
+        )
+    return profile
+
+
+def _interpretations(layers: Layers) -> list[str]:
+    """Return the names of the interpretations, the main one first.
+
+    Without interpretations, the only name is "". Files call interpretations readings.
+    """
+    section = layers.data.get("readings")
+    if not isinstance(section, dict) or not section:
+        return [""]
+    main_names: list[str] = []
+    other_names: list[str] = []
+    for name, interpretation in section.items():
+        is_main = isinstance(interpretation, dict) and "main" in interpretation
+        names = main_names if is_main else other_names
+        names.append(str(name))
+    return [*main_names, *other_names]
+
+
+# ------------------------------------------------------------- validation
+
+
+def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experiment:
+    """Apply a profile, an interpretation and options, and validate the result.
+
+    Parameters
+    ----------
+    layers : Layers
+        Modified in place.
+    options : _Options
+    interpretation : str, default=""
+        Name of the interpretation; "" if the file has none.
+    """
+    paper_datasets = layers.paper_datasets
+    layers.apply_profile(options.profile)
+    layers.apply_interpretation(interpretation)
+    overrides = list(options.overrides)
+    for text in overrides:
+        layers.apply_override(text)
+    if options.seed is not None:
+        position = Position(where=f"--seed {options.seed}")
+        layers.put(("seed",), options.seed, position)
+        overrides.append(f"seed={options.seed}")
+    spec = _validate(layers, options.data_dir)
+    if spec is None or layers.problems:
+        raise ConfigError(_problems_text(layers))
+    places = []
+    for i in range(len(spec.datasets)):
+        position = layers.position(("datasets", i))
+        places.append(position_text(position, layers.document))
+    names = [name for name in paper_datasets if isinstance(name, str)]
+    return Experiment(
+        spec,
+        config=plain(spec),
+        source=layers.document.name,
+        profile=options.profile,
+        profiles=tuple(dict.fromkeys([*spec.profiles, FULL])),
+        overrides=tuple(overrides),
+        places=tuple(places),
+        paper_datasets=tuple(dict.fromkeys(names)),
+        interpretation=interpretation,
+        warnings=tuple(dict.fromkeys(layers.warnings)),
+    )
+
+
+def _problems_text(layers: Layers) -> str:
+    """Return the problems of options, or all problems if there are none of options.
+
+    Because of a wrong option, the rest of the file may only seem to be wrong.
+    """
+    problems = [
+        problem for problem in layers.problems if problem.where.startswith("--")
+    ]
+    return render(problems or layers.problems, layers.document)
+
+
+def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
+    """Validate merged data, and note all problems in the layers.
+
+    Returns
+    -------
+    Spec or None
+        None if the schema refuses the data.
+    """
+    findings: list[Finding] = []
+    if layers.is_training:
+        findings += _unknown_training_keys(layers)
+    data = layers.as_experiment()
+    findings += crosscheck(data, data_dir, layers.dataset_names)
+    spec = None
+    try:
+        spec = Spec.model_validate(data)
+    except ValidationError as error:
+
+        def display_path(path: KeyPath) -> KeyPath:
+            return path_in_file(path, data)
+
+        findings += schema_findings(error, data, Spec, display_path)
+    for finding in findings:
+        layers.report(finding)
+    return spec
+
+
+def _unknown_training_keys(layers: Layers) -> Iterator[Finding]:
+    """Yield the unknown keys of a training file, and remove them from its data.
+
+    The schema would report them again, without the list of valid keys.
+    """
+    sections: list[tuple[KeyPath, Any, tuple[str, ...]]] = [
+        ((), layers.data, TRAIN_KEYS),
+        (("method",), layers.data.get("method"), TRAIN_METHOD_KEYS),
+    ]
+
+    def display_path(path: KeyPath) -> KeyPath:
+        return path_in_file(path, layers.data)
+
+    for path, section, valid_keys in sections:
+        if not isinstance(section, dict):
+            continue
+        unknown_keys = [key for key in section if key not in valid_keys]
+        for key in unknown_keys:
+            yield unknown_key((*path, key), valid_keys, display_path)
+            del section[key]

@@ -1,0 +1,1 @@
+"""Work items in processes of this machine or of a cluster."""
