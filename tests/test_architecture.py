@@ -3,6 +3,7 @@
 import ast
 import functools
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -319,3 +320,14 @@ def test_experiment_files_are_short():
         for path in CONFIGS.rglob("*.yaml")
     }
     assert not {name: n for name, n in lengths.items() if n > 240}
+
+
+def test_files_that_the_page_names_exist():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", page))
+    folders = (PACKAGE, PACKAGE.parent)
+    missing = [
+        name for name in names if not any((top / name).exists() for top in folders)
+    ]
+    assert len(names) > 30
+    assert missing == []
