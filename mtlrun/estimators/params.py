@@ -95,8 +95,9 @@ class Rule:
             return ""
         if value in self.removed:
             return self.removed[value]
-        near = suggest(value, self.names, n=1)
-        return f"did you mean {near[0]!r}?" if near else ""
+        for near in suggest(value, self.names, n=1):
+            return f"did you mean {near!r}?"
+        return ""
 
 
 def rule_of(plain: list[list[Any]]) -> Rule:
