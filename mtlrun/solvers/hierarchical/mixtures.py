@@ -19,7 +19,7 @@ from sklearn.cluster import KMeans
 
 from mtlrun.solvers.hierarchical.compress import Compressed
 from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Result
-from mtlrun.solvers.hierarchical.marginal import inverse_by_halves, whitened
+from mtlrun.solvers.hierarchical.marginal import as_matrix, inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -161,10 +161,7 @@ class _EM:
         self.unit = np.zeros(self.data.p)
         self.unit[self.random] = result.m.scale
         theta = np.zeros(self.data.p)
-        if v.Theta.ndim == 1:
-            theta[self.random] = v.Theta
-        else:
-            theta[self.random] = np.diag(v.Theta)
+        theta[self.random] = np.diag(as_matrix(v.Theta))
         # Several clusters explain some of the differences between tasks; a single one
         # is the normal model.
         share = 1.0
