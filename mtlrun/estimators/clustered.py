@@ -448,7 +448,9 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
                 if groups in seen:  # the rest is known, or there is no more to gain
                     break
                 seen.append(groups)
-                self.groups_ = _by_position(groups, order)
+                # Ranks become positions, in the order of their first task.
+                positions = [sorted(order[group].tolist()) for group in groups]
+                self.groups_ = sorted(positions)
                 result = solve(data, start=result, rotation=rotation)
                 if len(seen) == 1 or result.objective[-1] < best.objective[-1]:
                     best = result
@@ -456,13 +458,6 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
                 groups = move_tasks(result.W[:, order], groups)
         self.groups_ = best_groups
         return best
-
-
-def _by_position(groups: Groups, order: np.ndarray) -> Groups:
-    """Return groups of ranks as groups of positions, in the order of their first
-    task.
-    """
-    return sorted(sorted(order[group].tolist()) for group in groups)
 
 
 class ClusteredWarmStart(NamedTuple):

@@ -44,7 +44,6 @@ from mtlrun.solvers.hierarchical.fit import (
     ROWS_PER_MEAN,
     HierarchicalProblem,
     OwnNoise,
-    Result,
     automatic_noise,
     fit_covariance,
     own_noise,
@@ -532,7 +531,12 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             result = noise.result
             self.structure_ = result.name
             self.noise_degrees_ = noise.degrees
-            self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
+            criterion = result.criterion
+            is_flat = not len(result.m.shrunk) and result.m.has_full_rank
+            if self.method == "reml" and is_flat:
+                # The restricted likelihood of columns that are not standardized.
+                criterion += 2.0 * float(np.log(self._columns.scale).sum())
+            self.log_likelihood_ = -0.5 * criterion
             mixture = None
             if self.prior == "clusters" and len(result.m.random):
                 mixture = clusters(result)
@@ -582,21 +586,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         settings = (self.covariance, self.noise, problem.random.tobytes(), *plain)
         if settings not in fits:
             result = fit_covariance(problem, self.covariance)
-            fits[settings] = self._with_noise(problem, result)
+            # Weighting the rows that tasks share would give each task a copy of them.
+            shares_rows = any(len(block.R) < len(block.tasks) for block in data.blocks)
+            match self.noise:
+                case "task" if data.T > 1:
+                    fits[settings] = own_noise(problem, result)
+                case "auto" if data.T > 1 and not shares_rows:
+                    fits[settings] = automatic_noise(problem, result)
+                case _:
+                    fits[settings] = OwnNoise.none(result)
         return fits[settings]
-
-    def _with_noise(self, problem: HierarchicalProblem, result: Result) -> OwnNoise:
-        """Let the noise differ between tasks, as the parameter `noise` says."""
-        data = problem.data
-        # Weighting the rows that tasks share would give each task a copy of them.
-        shares_rows = any(len(block.R) < len(block.tasks) for block in data.blocks)
-        match self.noise:
-            case "task" if data.T > 1:
-                return own_noise(problem, result)
-            case "auto" if data.T > 1 and not shares_rows:
-                return automatic_noise(problem, result)
-            case _:
-                return OwnNoise.none(result)
 
     def _original(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts of the tasks in the units of the data."""
@@ -615,20 +614,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         model.coef_, model.intercept_ = model._original()
         model._publish_variances()
         return model
-
-    def _of_units(self, result: Result) -> float:
-        """Return what the restricted criterion changes by when the columns are not
-        standardized, as in lme4.
-        """
-        scale = self._columns.scale
-        flat = (
-            self.method == "reml"
-            and not len(result.m.shrunk)
-            and result.m.has_full_rank
-        )
-        if flat:
-            return 2.0 * float(np.log(scale).sum())
-        return 0.0
 
     def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p

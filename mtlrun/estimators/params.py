@@ -31,7 +31,7 @@ from typing import (
 
 from mtlrun.errors import suggest
 
-TrainTestData = tuple[Any, ...]
+Alternative = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rule:
         Alternatives as ``(kind, *arguments)``, for instance ``("integer", 1)``.
     """
 
-    parts: tuple[TrainTestData, ...]
+    parts: tuple[Alternative, ...]
 
     def __or__(self, other: Rule) -> Rule:
         return Rule(self.parts + other.parts)
@@ -151,7 +151,7 @@ def removed(name: str, hint: str) -> Rule:
     return Rule((("removed", name, hint),))
 
 
-def _text(part: TrainTestData) -> str:
+def _text(part: Alternative) -> str:
     match part:
         case ("real", low, high, closed):
             left = "("
@@ -178,7 +178,7 @@ def _text(part: TrainTestData) -> str:
     raise TypeError(f"no rule: {part!r}")
 
 
-def _accepts(part: TrainTestData, value: Any) -> bool:
+def _accepts(part: Alternative, value: Any) -> bool:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     match part:
         case ("real", low, high, closed):
