@@ -170,8 +170,8 @@ def test_new_rows_that_do_not_fit_are_no_damage_of_the_model(
         raise MemoryError
 
     for function in (
-        "data.schema.read_rows",
-        "data.table.read_table_file",
+        "data.roles.schema.read_rows",
+        "data.reading.table.read_table_file",
         "model.prediction_tables.answers_table",
     ):
         with monkeypatch.context() as patch:
