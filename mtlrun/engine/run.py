@@ -543,8 +543,8 @@ class Runner:
 
         Sending a small job takes longer than computing it.
         """
-        has_processes = not pool.is_serial and pool.backend is None
-        if not has_processes or pool.remaining_seconds() is not None:
+        is_parallel = pool.has_processes and not pool.is_serial
+        if not is_parallel or pool.remaining_seconds() is not None:
             return 1
         n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
         n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))

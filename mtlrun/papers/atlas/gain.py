@@ -111,6 +111,13 @@ _MIN_AUC_ERROR = 1e-3
         "possible",
         "better_tasks": "share of the tasks that gain",
     },
+    name="atlas-gain",
+    labels={
+        "over_independent": "gain over separate models",
+        "over_pooled": "gain over pooling",
+        "over_linear": "gain over linear models without sharing",
+        "helps": "verdict 'helps' (1) or not (0)",
+    },
     higher=[
         "gain",
         "low",
