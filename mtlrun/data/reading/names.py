@@ -18,9 +18,9 @@ import shlex
 import sys
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,26 @@ _DIGITS = re.compile(r"([0-9]+)")
 #: Zeros behind the point of a whole number, and zeros in front of other digits.
 _ZERO_DECIMALS = re.compile(r"(?<=[0-9])\.0+$")
 _LEADING_ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
+
+
+class TrainingColumns(Protocol):
+    """Names and texts of training rows, by which other rows are read.
+
+    A `Table` has them, and so does the schema of a model.
+
+    Attributes
+    ----------
+    columns : sequence of str
+        Names of the columns.
+    texts : mapping of str to collection of str
+        Columns of names, and the names in them.
+    """
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    @property
+    def texts(self) -> Mapping[str, Collection[str]]: ...
 
 
 @dataclass(frozen=True)

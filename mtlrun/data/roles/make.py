@@ -6,7 +6,7 @@ A column is a target, task, weight, group, time or feature.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,7 @@ from scipy import sparse
 
 from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import ELAPSED, TASK_TYPES, Dataset, check_read
-from mtlrun.data.reading.names import (
-    Names,
-)
+from mtlrun.data.reading.names import Names
 from mtlrun.data.reading.odd_columns import (
     MIN_NUMBERED,
     MIN_TEXTS,
@@ -39,9 +37,6 @@ from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
 from mtlrun.data.times import holds_dates
 from mtlrun.data.transforms import transform_named
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
-
-if TYPE_CHECKING:
-    pass
 
 #: A column of words with more different ones than this, in more than half of its filled
 #: cells, is an identifier; with empty cells, more than `MIN_NUMBERED` are enough.

@@ -77,7 +77,7 @@ class Schema:
             object.__setattr__(self, "task_column", normalized(self.task_column))
 
     @property
-    def known(self) -> Mapping[str, Sequence[str]]:
+    def texts(self) -> Mapping[str, Sequence[str]]:
         """Columns of names, and the names of the training rows."""
         if self.task_column is None:
             tasks = {}

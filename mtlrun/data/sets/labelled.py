@@ -5,6 +5,7 @@ SARCOS is read from text or MATLAB files.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,22 +17,15 @@ import pandas as pd
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.frames import several
 from mtlrun.data.reading.named_columns import matching
-from mtlrun.data.reading.table import Table, read_table_file
+from mtlrun.data.reading.table import Table, read_table_file, text_table
+from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.sets.files import file_called
-from mtlrun.errors import DataError, listed
-
-if TYPE_CHECKING:
-    from mtlrun.data.sets.cards import Card
-import hashlib
-from typing import TYPE_CHECKING
-
-from mtlrun.data.reading.frames import several
-from mtlrun.data.reading.table import text_table
-from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.sets.mat_sets import matrix
 from mtlrun.data.tasks import make_tasks
+from mtlrun.errors import DataError, listed
 
 if TYPE_CHECKING:
     from mtlrun.data.sets.cards import Card

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from xml.parsers import expat
 
 import numpy as np
 from scipy import sparse
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.files import DataFile
-from mtlrun.errors import DataError
-
-if TYPE_CHECKING:
-    from mtlrun.data.sets.cards import Card
 from mtlrun.data.reading.formats.arff import (
     ArffTable,
     columns_of,
     meka_labels,
     read_arff,
 )
+from mtlrun.data.reading.named_columns import read_labels
+from mtlrun.errors import DataError
+
+if TYPE_CHECKING:
+    from mtlrun.data.sets.cards import Card
 
 
 def read(
@@ -117,59 +117,6 @@ def _declarations(table: ArffTable) -> list[tuple[str, dict[str, float] | None]]
             codes = attribute.codes
         declarations.append((attribute.name, codes))
     return declarations
-
-
-def read_labels(file: DataFile) -> list[str]:
-    """Return the names in Mulan's XML list of labels, in document order.
-
-    Nested labels are included.
-
-    Document types are refused, so that no entity is ever expanded.
-
-    Raises
-    ------
-    DataError
-        With line and column if it is not a well-formed list of labels.
-    """
-    parser = expat.ParserCreate(namespace_separator=" ")
-    names: dict[str, None] = {}  # a set that keeps the order
-
-    def fail(text: str) -> None:
-        raise DataError(
-            f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: "
-            f"{text}"
-        )
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        kind = tag.rpartition(" ")[2]
-        if kind == "labels" and not names:
-            return
-        if kind != "label" or "name" not in attributes:
-            fail(f"expected <labels> with <label name=...> in it, found <{kind}>")
-        if attributes["name"] in names:
-            fail(f"the label {attributes['name']!r} is listed twice")
-        names[attributes["name"]] = None
-
-    def refuse_doctype(*_: Any) -> None:
-        fail("a DOCTYPE is refused (it could define entities)")
-
-    parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = refuse_doctype
-    try:
-        parser.Parse(file.read_bytes(), True)
-    except expat.ExpatError as error:
-        location = file.where(error.lineno, error.offset + 1)
-        raise DataError(
-            f"{location}: not well-formed XML: {expat.ErrorString(error.code)}"
-        ) from None
-    except (LookupError, ValueError) as error:  # of the codec that the first line names
-        raise DataError(
-            f"{file.where(1)}: not an encoding of XML: {error}",
-            "Save the file as UTF-8.",
-        ) from None
-    if not names:
-        raise DataError(f"{file.where()}: the list of labels is empty")
-    return list(names)
 
 
 def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> list[int]:

@@ -21,6 +21,7 @@ from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.frames import column_name
 from mtlrun.data.reading.names import (
     MISSING,
+    TrainingColumns,
     as_written,
     is_number,
     with_point,
@@ -90,8 +91,7 @@ def read_text(
     header: bool | None = None,
     skip: int = 0,
     text: Sequence[int] = (),
-    names: Mapping[str, Collection[str]] | None = None,
-    model_columns: Collection[str] | None = None,
+    like: TrainingColumns | None = None,
 ) -> TextTable:
     """Read a rectangular table of text.
 
@@ -112,11 +112,10 @@ def read_text(
     text : sequence of int
         Positions of columns kept as texts, where nothing stands for a missing value;
         negative ones count from the end.
-    names : mapping of str to collection of str, optional
-        Columns of names, which are read as text, and the names of a model: ``NA`` is
-        one of them, or missing.
-    model_columns : collection of str, optional
-        Columns of a model, which a first line of numbers may name.
+    like : TrainingColumns, optional
+        Those of the training rows. Their columns of names are read as text, where
+        ``NA`` is one of the names, or missing. A first line of numbers may name their
+        columns.
 
     Returns
     -------
@@ -149,7 +148,7 @@ def read_text(
         if delimiter in (";", "\t"):
             # These separators leave the comma to decimals.
             numbers = [cell.replace(",", ".") for cell in cells]
-        header = '"' in line or names_columns(numbers, below, model_columns)
+        header = '"' in line or names_columns(numbers, below, like)
     if header:
         columns = checked_names(cells, f"{name}:{first + 1}")
     else:
@@ -166,9 +165,11 @@ def read_text(
         )
     texts = [k % width for k in text]
     names_by_column = {}
-    for k, column in enumerate(columns):
-        if names and column in names:
-            names_by_column[k] = names[column]
+    if like is not None:
+        training_texts = like.texts
+        for k, column in enumerate(columns):
+            if column in training_texts:
+                names_by_column[k] = training_texts[column]
     options = _pandas_options(delimiter, width)
     if _decimal_comma(content, delimiter, name):
         options["decimal"] = ","
@@ -476,7 +477,7 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
 def names_columns(
     cells: Sequence[str],
     below: Sequence[Sequence[str]],
-    model_columns: Collection[str] | None = None,
+    like: TrainingColumns | None = None,
 ) -> bool:
     """Whether the cells of a first row name columns.
 
@@ -489,8 +490,8 @@ def names_columns(
     cells : sequence of str
     below : sequence of sequence of str
         Some rows below.
-    model_columns : collection of str, optional
-        Columns that new rows have in common with the training rows.
+    like : TrainingColumns, optional
+        Those of the training rows, where new rows are read.
     """
     if not all(map(is_number, cells)):
         return True
@@ -498,8 +499,8 @@ def names_columns(
     counting = [str(position) for position in range(len(cells))]
     if len(cells) > 2 and list(cells) == counting:
         return True
-    if model_columns is not None:
-        return len(model_columns) > 0 and set(model_columns) <= set(cells)
+    if like is not None:
+        return len(like.columns) > 0 and set(like.columns) <= set(cells)
     return _count_columns(cells) and not any(map(_count_columns, below))
 
 
