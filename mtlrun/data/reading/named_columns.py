@@ -65,7 +65,13 @@ def target_columns(
             )
         return _without(table.columns[-last:], drop)
     if labels is not None:
-        return _without(_listed_labels(table, labels), drop)
+        names = several(read_labels(data_file(labels)[0]))
+        available = set(table.columns)
+        for name in names:
+            if name not in available:
+                kind = f"label of {labels}, as a column of {table.name},"
+                raise UnknownNameError(kind, name, table.columns)
+        return _without(names, drop)
     if target:
         return (column_name(target),)
     columns = []
@@ -184,17 +190,6 @@ def read_labels(file: DataFile) -> list[str]:
     if not names:
         raise DataError(f"{file.where()}: the list of labels is empty")
     return list(names)
-
-
-def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
-    names = several(read_labels(data_file(path)[0]))
-    available = set(table.columns)
-    for name in names:
-        if name not in available:
-            raise UnknownNameError(
-                f"label of {path}, as a column of {table.name},", name, table.columns
-            )
-    return tuple(names)
 
 
 def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:

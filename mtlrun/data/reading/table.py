@@ -281,6 +281,39 @@ class Table:
             raise self._no_number(names[column], int(row), values[first_wrong])
         return X
 
+    def features(self, names: Sequence[str], columns: Mapping[str, np.ndarray]) -> Any:
+        """Return features as a float64 matrix, CSR if the table is sparse.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The features, in their order.
+        columns : mapping of str to ndarray of shape (n_rows,)
+            Features that are made of columns, such as numbers of words. The others are
+            numbers of the table.
+
+        Raises
+        ------
+        DataError
+            As `numbers`; gaps are NaN.
+        """
+        numbers = [name for name in names if name not in columns]
+        if self.sparse is None:
+            columns = dict(columns)
+            for name in numbers:
+                columns[name] = self.numbers([name], gaps=True)[:, 0]
+            return np.column_stack([columns[name] for name in names])
+        blocks = []
+        if columns:
+            dense = np.column_stack(list(columns.values()))
+            blocks.append(sparse.csr_matrix(dense))
+        if numbers:
+            blocks.append(self.numbers(numbers, gaps=True))
+        # Columns that are made and those of the table are two blocks.
+        positions = [names.index(name) for name in [*columns, *numbers]]
+        X = sparse.hstack(blocks, format="csc")
+        return X[:, np.argsort(positions)].tocsr()
+
     def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
         if not is_numeric_dtype(column):
@@ -555,33 +588,6 @@ def _refuse_equal_names(names: Sequence[str], table: str) -> None:
                 "forms of letters do not tell names apart.",
             )
         seen.add(name)
-
-
-def stack_sparse(
-    table: Table, kept: list[int], columns: dict[str, np.ndarray]
-) -> sparse.csr_matrix:
-    """Return dense columns followed by some of the sparse ones, without gaps.
-
-    Raises
-    ------
-    DataError
-        If a value of the sparse columns is missing.
-    """
-    assert table.sparse is not None
-    numbers = table.sparse[:, kept]
-    # With the row of each value, for the message.
-    entries = sparse.coo_array(numbers)
-    is_missing = np.isnan(entries.data)
-    if is_missing.any():
-        location = table.where(int(entries.row[np.argmax(is_missing)]))
-        raise DataError(
-            f"{location}: a value is missing, and the rows are sparse",
-            "Fill the gap, or write dense rows.",
-        )
-    blocks = []
-    if columns:
-        blocks.append(sparse.csr_matrix(np.column_stack(list(columns.values()))))
-    return sparse.hstack([*blocks, numbers], format="csr")
 
 
 # --- formats ---

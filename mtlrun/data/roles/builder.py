@@ -245,7 +245,11 @@ class DatasetBuilder:
                 written[name] = example
         if self.roles.mixed == "categories":
             # A word in the test rows does not make categories of training numbers.
-            self.mixed = tuple(name for name in mixed if not self._has_numbers(name))
+            for name in mixed:
+                column = self.table.column(name)[: self.n_train]
+                numbers = pd.to_numeric(column, errors="coerce")
+                if not (numbers.isna() == column.isna()).all():
+                    self.mixed = (*self.mixed, name)
             mixed = {name: mixed[name] for name in mixed if name not in self.mixed}
         if self.mixed:
             names = listed(list(self.mixed))
@@ -258,12 +262,6 @@ class DatasetBuilder:
             raise self._refusal(
                 written, "contains numbers as text", "contain numbers as text"
             )
-
-    def _has_numbers(self, name: str) -> bool:
-        """Whether all filled cells of the training rows are numbers."""
-        column = self.table.column(name)[: self.n_train]
-        numbers = pd.to_numeric(column, errors="coerce")
-        return bool((numbers.isna() == column.isna()).all())
 
     def _refusal(
         self, examples: Mapping[str, OddCell], singular: str, plural: str

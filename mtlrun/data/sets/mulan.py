@@ -67,10 +67,19 @@ def read(
                 f"{file.where()}",
                 "Both need the same attributes, with the same values in one order.",
             )
-    list_of_labels = None
+    n_labels = meka_labels(first.relation) or 0
     if xml is not None:
-        list_of_labels = files[xml]
-    columns = _label_columns(first, file, list_of_labels)
+        columns = columns_of(first, read_labels(files[xml]), file)
+    elif not 0 < abs(n_labels) < len(names):
+        raise DataError(
+            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the "
+            "relation for some of its columns",
+            "Name the XML file.",
+        )
+    elif n_labels > 0:
+        columns = list(range(n_labels))
+    else:
+        columns = list(range(len(names) + n_labels, len(names)))
     for attribute in first.attributes:
         if attribute.open:
             text = (
@@ -117,22 +126,6 @@ def _declarations(table: ArffTable) -> list[tuple[str, dict[str, float] | None]]
             codes = attribute.codes
         declarations.append((attribute.name, codes))
     return declarations
-
-
-def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> list[int]:
-    if xml is not None:
-        return columns_of(table, read_labels(xml), file)
-    width = len(table.attributes)
-    labels = meka_labels(table.relation) or 0
-    if not 0 < abs(labels) < width:
-        text = (
-            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the "
-            "relation for some of its columns"
-        )
-        raise DataError(text, "Name the XML file.")
-    if labels > 0:
-        return list(range(labels))
-    return list(range(width + labels, width))
 
 
 def _targets(

@@ -141,7 +141,9 @@ def read_text(
         "columns",
         "Use a sparse format, such as svmlight.",
     )
-    cells = _first_cells(line, f"{name}:{first + 1}", delimiter)
+    _, first_record = next(_rows(line, f"{name}:{first + 1}", delimiter, 0), (0, []))
+    # Names of columns, if there is a header.
+    cells = list(map(column_name, first_record))
     if header is None:
         below = [row.split(delimiter) for row in lines[end : end + SAMPLE]]
         numbers = cells
@@ -170,7 +172,19 @@ def read_text(
         for k, column in enumerate(columns):
             if column in training_texts:
                 names_by_column[k] = training_texts[column]
-    options = _pandas_options(delimiter, width)
+    separator = delimiter
+    if delimiter is None:
+        separator = r"\s+"
+    options = {
+        "sep": separator,
+        "header": None,
+        "names": list(range(width)),
+        "keep_default_na": False,
+        "skipinitialspace": True,
+        "decimal": ".",
+        "low_memory": False,
+        **_EXACT,
+    }
     if _decimal_comma(content, delimiter, name):
         options["decimal"] = ","
     first_character = sum(map(len, lines[:start]))
@@ -194,23 +208,6 @@ def read_text(
         return body.read_as_written(columns.index(column)).rename(column)
 
     return TextTable(frame, header, body.locate, written)
-
-
-def _pandas_options(delimiter: str | None, width: int) -> dict[str, Any]:
-    """Return the arguments of `pandas.read_csv` for numbers with a decimal point."""
-    separator = delimiter
-    if delimiter is None:
-        separator = r"\s+"
-    return {
-        "sep": separator,
-        "header": None,
-        "names": list(range(width)),
-        "keep_default_na": False,
-        "skipinitialspace": True,
-        "decimal": ".",
-        "low_memory": False,
-        **_EXACT,
-    }
 
 
 @dataclass(frozen=True)
@@ -375,12 +372,6 @@ def _wrong_byte(
     return DataError(
         f"{name}:{line}:{column}: byte 0x{content[at]:02x} {problem}", remedy
     )
-
-
-def _first_cells(line: str, location: str, delimiter: str | None) -> list[str]:
-    """Return the cells of the first record as names of columns would be read."""
-    _, texts = next(_rows(line, location, delimiter, 0), (0, []))
-    return list(map(column_name, texts))
 
 
 def _without_markers(column: pd.Series, decimal: str) -> pd.Series:
