@@ -44,7 +44,7 @@ class ComparisonJobs:
     ----------
     protocol : Protocol
     dataset : Dataset
-        The table as it is loaded by its card.
+        The table, with the fingerprint of its stored copy.
     """
 
     protocol: Protocol
@@ -69,9 +69,12 @@ class ComparisonJobs:
         )
 
     def plan(
-        self, candidates: Sequence[Candidate], folder: Path, data_dir: Path
+        self, candidates: Sequence[Candidate], folder: Path, data_dir: Path | None
     ) -> JobPlan:
-        """Return the jobs of some methods on all splits, stored below a folder."""
+        """Return the jobs of some methods on all splits, stored below a folder.
+
+        Worker processes load the table from `data_dir`.
+        """
         n_splits = self.protocol.n_splits
         n_jobs = len(candidates) * n_splits * (1 + self.protocol.n_inner_folds)
         name = self.dataset.title
@@ -85,7 +88,7 @@ class ComparisonJobs:
         return self.plan_of(rows, folder, data_dir)
 
     def plan_of(
-        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path
+        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path | None
     ) -> JobPlan:
         """Return the plan of the jobs in some rows, stored below a folder."""
         return JobPlan(
@@ -94,6 +97,7 @@ class ComparisonJobs:
             folder=folder,
             output=folder,
             data_dir=data_dir,
+            dataset=self.dataset,
         )
 
     def training(
