@@ -37,8 +37,8 @@ from mtlrun.problem.taskdata import Design as DesignMatrix
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import (
-    DesignColumns,
     Descent,
+    DesignColumns,
     descend,
     descend_residual,
 )
