@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun import __version__
+
 OUTPUT = Path("results/runs")
 
 
