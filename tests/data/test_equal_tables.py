@@ -20,7 +20,8 @@ from mtlrun.data.reading.names import (
     quoted_list,
     separated,
 )
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, new_rows

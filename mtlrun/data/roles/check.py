@@ -20,7 +20,8 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from mtlrun.data.reading.names import Names, alike_names
 from mtlrun.data.reading.odd_columns import is_numbering
-from mtlrun.data.reading.table import Table, read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import Table, table_of_frame
 from mtlrun.errors import counted, listed, with_arguments
 
 Array = np.ndarray[Any, np.dtype[Any]]

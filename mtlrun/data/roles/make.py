@@ -641,14 +641,35 @@ def check_roles(table: Table, roles: Roles) -> None:
             "a task column requires a single target",
             "Name the task column (ragged) or several targets (shared), not both.",
         )
-    if roles.task_order and not (
-        roles.task or (table.default_task and not roles.targets)
-    ):
+    has_tasks = roles.task or (table.default_task and not roles.targets)
+    if roles.task_order and not has_tasks:
         raise DataError(
             "an order of tasks needs a column of tasks",
             "Name several targets in their order instead.",
         )
-    _check_design(table, roles)
+    if roles.group and roles.time:
+        raise DataError(
+            "rows cannot be split by group and by time at once",
+            "Choose --group or --time.",
+        )
+    if roles.time_blocks and not roles.time:
+        raise DataError(
+            "--time-blocks needs a column of times",
+            "Name it with --time COLUMN.",
+        )
+    if roles.new_tasks:
+        if not has_tasks:
+            raise DataError(
+                "--new-tasks needs a column of tasks: columns to predict are no tasks that "
+                "new rows could add",
+                "Name the column with --task, or leave out --new-tasks.",
+            )
+        for option, column in (("--time", roles.time), ("--group", roles.group)):
+            if column:
+                raise DataError(
+                    f"{option} and --new-tasks ask different questions",
+                    f"Run two comparisons: one with {option}, one with --new-tasks.",
+                )
     if roles.transform is not None:
         transform_named(roles.transform)
     if roles.task_type not in (None, *TASK_TYPES):
@@ -660,35 +681,6 @@ def check_roles(table: Table, roles: Roles) -> None:
         raise UnknownNameError("value of --mixed", roles.mixed, MIXED)
     if roles.unseen not in UNSEEN:
         raise UnknownNameError("value of --unseen", roles.unseen, UNSEEN)
-
-
-def _check_design(table: Table, roles: Roles) -> None:
-    """Refuse designs that contradict each other."""
-    if roles.group and roles.time:
-        raise DataError(
-            "rows cannot be split by group and by time at once",
-            "Choose --group or --time.",
-        )
-    if roles.time_blocks and not roles.time:
-        raise DataError(
-            "--time-blocks needs a column of times",
-            "Name it with --time COLUMN.",
-        )
-    if not roles.new_tasks:
-        return
-    has_tasks = roles.task or (table.default_task and not roles.targets)
-    if not has_tasks:
-        raise DataError(
-            "--new-tasks needs a column of tasks: columns to predict are no tasks that "
-            "new rows could add",
-            "Name the column with --task, or leave out --new-tasks.",
-        )
-    for option, column in (("--time", roles.time), ("--group", roles.group)):
-        if column:
-            raise DataError(
-                f"{option} and --new-tasks ask different questions",
-                f"Run two comparisons: one with {option}, one with --new-tasks.",
-            )
 
 
 def check_single_labels(roles: Roles) -> None:
