@@ -345,8 +345,9 @@ class TimeSchema:
                     f"{column} contains the number {text}, and the training rows "
                     f"hold {expected}"
                 )
-            zone = None if self._has_zone else _UTC
-            in_other_zone = replace(self, zone=zone)
+            in_other_zone = replace(self, zone=_UTC)
+            if self._has_zone:
+                in_other_zone = replace(self, zone=None)
             cells = _Cells.of(pd.Series([cell], dtype=object))
             if not np.isnan(in_other_zone._times(cells)).any():
                 # A date but for its time zone.

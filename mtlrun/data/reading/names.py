@@ -195,7 +195,9 @@ class Known:
         if isinstance(value, bool | np.bool_):
             # One training name may differ by capitals: TRUE, true.
             alike = [text for text in self.positions if text.lower() == name.lower()]
-            return alike[0] if len(alike) == 1 else name
+            if len(alike) == 1:
+                return alike[0]
+            return name
         if isinstance(value, int | float | np.number):
             equal = self.numbers.get(float(value), [])
             if len(equal) > 1:
@@ -204,7 +206,9 @@ class Known:
                     f"which may be any of the names {listed(equal)}",
                     "Store the column as text, written as in the training rows.",
                 )
-            return equal[0] if equal else name
+            if equal:
+                return equal[0]
+            return name
         if isinstance(value, dt.date):
             with_blank = f"{name} 00:00:00"
             with_letter = f"{name}T00:00:00"

@@ -27,7 +27,6 @@ from mtlrun.data.reading.frames import (
     is_frame,
     load_frame,
     reading_parquet,
-    with_categories,
 )
 from mtlrun.data.reading.names import TrainingColumns
 from mtlrun.data.reading.table import (
@@ -69,7 +68,7 @@ def read_table(source: Path | str | Any, like: TrainingColumns | None = None) ->
     source : path or data frame
         Frames of pandas, polars, pyarrow, or anything that pandas turns into one.
     like : TrainingColumns, optional
-        Those of the training rows, when other rows are read: zeros at the end of
+        Columns of the training rows, when other rows are read: zeros at the end of
         sparse rows are not written.
 
     Raises
@@ -115,8 +114,13 @@ def read_parquet(file: DataFile, like: TrainingColumns | None = None) -> Table:
         shape = (info.num_rows, info.num_columns)
         allow_cells(file.where(), *shape, len(raw))
         memory.require_table(file.where(), *shape)
-        description = stored.schema_arrow.pandas_metadata
-        frame = with_categories(stored.read().to_pandas(), description)
+        frame = stored.read().to_pandas()
+        # Parquet keeps categories of texts only; categories of numbers become numbers.
+        description = stored.schema_arrow.pandas_metadata or {}
+        for column in description.get("columns", []):
+            name = column["name"]
+            if column["pandas_type"] == "categorical" and name in frame.columns:
+                frame = frame.astype({name: "category"})
     return table_of_frame(frame, file.where(), like)
 
 

@@ -258,7 +258,7 @@ class Table:
         names : sequence of str
             The features, in their order.
         columns : mapping of str to ndarray of shape (n_rows,)
-            Features that are made of columns, such as numbers of words. The others are
+            Features computed from columns, such as the codes of words. The others are
             numbers of the table.
 
         Raises
@@ -278,7 +278,7 @@ class Table:
             blocks.append(sparse.csr_matrix(dense))
         if numbers:
             blocks.append(self.numbers(numbers, gaps=True))
-        # Columns that are made and those of the table are two blocks.
+        # Computed columns and columns of the table are two blocks.
         positions = [names.index(name) for name in [*columns, *numbers]]
         X = sparse.hstack(blocks, format="csc")
         return X[:, np.argsort(positions)].tocsr()
@@ -434,7 +434,7 @@ def table_of_frame(
     name : str
         For messages.
     like : TrainingColumns, optional
-        Those of the training rows, when other rows are read.
+        Columns of the training rows, when other rows are read.
 
     Raises
     ------

@@ -133,7 +133,12 @@ def make_dataset(
             y, tasks, labels = classes_of_tasks(make, keep, y, task_id, tasks, words)
             task_type = "binary"
             task_id = None
-            check_single_labels(roles)
+            if roles.new_tasks:
+                # The tasks are columns of one design.
+                raise DataError(
+                    "tasks with more than two labels cannot be left out as a whole",
+                    "Say --positive LABEL for one label against the others.",
+                )
         else:
             labels = dict.fromkeys(tasks, words)
     source = {name: values[keep] for name, values in source.items()}
@@ -681,15 +686,3 @@ def check_roles(table: Table, roles: Roles) -> None:
         raise UnknownNameError("value of --mixed", roles.mixed, MIXED)
     if roles.unseen not in UNSEEN:
         raise UnknownNameError("value of --unseen", roles.unseen, UNSEEN)
-
-
-def check_single_labels(roles: Roles) -> None:
-    """Raise an error if tasks with several classes would be left out.
-
-    They are columns of one design.
-    """
-    if roles.new_tasks:
-        raise DataError(
-            "tasks with more than two labels cannot be left out as a whole",
-            "Say --positive LABEL for one label against the others.",
-        )

@@ -9,12 +9,6 @@ import numpy as np
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.files import DataFile
-from mtlrun.data.sets.files import file_called
-from mtlrun.data.tasks import make_tasks
-from mtlrun.errors import DataError, UnknownNameError
-
-if TYPE_CHECKING:
-    from mtlrun.data.sets.cards import Card
 from mtlrun.data.reading.formats.sequences import (
     KINDS,
     clean_sequence,
@@ -22,6 +16,12 @@ from mtlrun.data.reading.formats.sequences import (
     read_fasta,
     unequal_length,
 )
+from mtlrun.data.sets.files import file_called
+from mtlrun.data.tasks import make_tasks
+from mtlrun.errors import DataError, UnknownNameError
+
+if TYPE_CHECKING:
+    from mtlrun.data.sets.cards import Card
 
 
 def read(

@@ -12,7 +12,7 @@ import math
 import struct
 import zlib
 from collections.abc import Collection, Iterable, Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -23,9 +23,6 @@ from mtlrun.data.reading.names import TrainingColumns
 from mtlrun.data.reading.table import TARGET, TASK, Table, numeric_frame
 from mtlrun.errors import DataError, counted, shorten
 from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, SPARSE_COLUMNS, allow, expansion
-
-if TYPE_CHECKING:
-    pass
 
 #: Besides its own `MatReadError`, scipy raises many errors for damage: each of these was
 #: seen on cut or altered files.
@@ -148,7 +145,10 @@ def mat_table(file: DataFile, like: TrainingColumns | None = None) -> Table:
         present = set(list_variables(raw, ()))
     except (ValueError, LookupError, zlib.error):
         present = set()  # reading it says what is wrong
-    x, y = feature_and_target_names(present)
+    # A complete pair, or features alone.
+    pairs = [pair for pair in _USER_NAMES if present.issuperset(pair)]
+    pairs += [pair for pair in _USER_NAMES if pair[0] in present]
+    x, y = [*pairs, _USER_NAMES[0]][0]
     variables = [x]
     if y in present:
         variables.append(y)
@@ -326,17 +326,6 @@ class Element(NamedTuple):
     type: int
     data: memoryview
     end: int
-
-
-def feature_and_target_names(present: Collection[str]) -> tuple[str, str]:
-    """Return the names of features and targets: a complete pair, or features alone."""
-    for x, y in _USER_NAMES:
-        if x in present and y in present:
-            return x, y
-    for x, y in _USER_NAMES:
-        if x in present:
-            return x, y
-    return _USER_NAMES[0]
 
 
 def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
 import pandas as pd
@@ -22,9 +22,6 @@ from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.names import TrainingColumns
 from mtlrun.data.reading.table import SEQUENCE, Table
 from mtlrun.errors import DataError, shorten
-
-if TYPE_CHECKING:
-    pass
 
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"

@@ -46,10 +46,21 @@ def svmlight_table(file: DataFile, like: TrainingColumns | None = None) -> Table
     if indices:
         is_zero_based = 0 in indices
         if not is_zero_based:
-            refuse_feature_zero(content, name)
+            # Nobody can tell whether the rows have one more feature, or all are numbered
+            # from 0 that the training rows number from 1.
+            match = _ZERO.search(content)
+            if match is not None:
+                line = content.count(b"\n", 0, match.start()) + 1
+                raise DataError(
+                    f"{name}:{line}: a feature has number 0, which no feature of the "
+                    "training rows has",
+                    "Number the features as in the training rows: add 1 to all numbers "
+                    "if these rows count from 0, or leave out feature 0 if it is new.",
+                )
     else:
-        is_zero_based = counts_from_zero(content)
-    several = has_several_labels(content)
+        # As `sklearn.datasets.dump_svmlight_file` writes files by default.
+        is_zero_based = _ZERO.search(content) is not None
+    several = _SEVERAL.search(content) is not None
     if any(column.startswith(_LABEL) for column in model_columns):
         several = True
     X, y, qid = read_svmlight(
@@ -86,42 +97,6 @@ def svmlight_table(file: DataFile, like: TrainingColumns | None = None) -> Table
         default_task=task,
         named=False,
     )
-
-
-def counts_from_zero(content: bytes) -> bool:
-    """Whether the first feature has number 0.
-
-    ``sklearn.datasets.dump_svmlight_file`` writes such files by default.
-    """
-    return _ZERO.search(content) is not None
-
-
-def refuse_feature_zero(content: bytes, name: str) -> None:
-    """Refuse a feature 0 in rows for a model without one.
-
-    Nobody can tell whether the rows have one more feature, or all are numbered from 0
-    that the training rows number from 1.
-
-    Raises
-    ------
-    DataError
-        With the line of the first feature 0.
-    """
-    match = _ZERO.search(content)
-    if match is None:
-        return
-    line = content.count(b"\n", 0, match.start()) + 1
-    raise DataError(
-        f"{name}:{line}: a feature has number 0, which no feature of the training rows "
-        "has",
-        "Number the features as in the training rows: add 1 to all numbers if these "
-        "rows count from 0, or leave out feature 0 if it is new.",
-    )
-
-
-def has_several_labels(content: bytes) -> bool:
-    """Whether a row has several labels, separated by commas."""
-    return _SEVERAL.search(content) is not None
 
 
 def read_svmlight(

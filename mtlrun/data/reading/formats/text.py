@@ -92,7 +92,7 @@ def text_table(
         Positions of columns kept as texts, where nothing stands for a missing value;
         negative ones count from the end.
     like : TrainingColumns, optional
-        Those of the training rows. Their columns of names are read as text, where
+        Columns of the training rows. Columns of names are read as text, where
         ``NA`` is one of the names, or missing. A first line of numbers may name their
         columns.
 
@@ -474,7 +474,7 @@ def names_columns(
     below : sequence of sequence of str
         Some rows below.
     like : TrainingColumns, optional
-        Those of the training rows, where new rows are read.
+        Columns of the training rows, where new rows are read.
     """
     if not all(map(is_number, cells)):
         return True
