@@ -314,8 +314,8 @@ def test_missing_values_in_complete_training_columns_are_counted():
     new["word"] = None
     rows = new_rows(table_of_frame(new), schema)
     assert rows.gaps == {"x": 3, "word": 6}
-    assert "'x' (3)" in rows.said()[0]
-    assert new_rows(table_of_frame(frame), schema).said() == []
+    assert "'x' (3)" in rows.sentences()[0]
+    assert new_rows(table_of_frame(frame), schema).sentences() == []
 
 
 def test_missing_values_in_test_rows_are_reported():

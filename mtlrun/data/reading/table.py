@@ -279,9 +279,9 @@ class Table:
         if numbers:
             blocks.append(self.numbers(numbers, gaps=True))
         # Computed columns and columns of the table are two blocks.
-        positions = [names.index(name) for name in [*columns, *numbers]]
+        block_order = {name: j for j, name in enumerate([*columns, *numbers])}
         X = sparse.hstack(blocks, format="csc")
-        return X[:, np.argsort(positions)].tocsr()
+        return X[:, [block_order[name] for name in names]].tocsr()
 
     def _no_number(self, name: str, row: int, value: Any) -> DataError:
         if pd.api.types.is_scalar(value) and pd.isna(value):

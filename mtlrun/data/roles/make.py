@@ -6,7 +6,7 @@ A column is a target, task, weight, group, time or feature.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -167,7 +167,7 @@ def make_dataset(
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
         train, test_rows = data.splits[TEST_SPLIT][0]
         unknown = _only_tested(data, train, test_rows)
-        make.notes += [f"test rows: {text}" for text in unknown.said()]
+        make.notes += [f"test rows: {text}" for text in unknown.sentences()]
         if GROUP in data.source:
             groups = data.source[GROUP]
             n_shared = len(np.intersect1d(groups[train], groups[test_rows]))
@@ -183,13 +183,30 @@ def make_dataset(
 
 # --- targets ---
 
-#: The targets of a table: `y`, 1-D with a task column (numbers, -1/+1, or numbers of
-#: classes), else a column per task; the task type, ``multiclass`` only with a task
-#: column; the names of the columns of `y`; the labels of `Dataset`, by target.
-_Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
+
+class Targets(NamedTuple):
+    """The targets of a table.
+
+    Attributes
+    ----------
+    y : ndarray
+        Of shape (n,) with a task column: numbers, -1/+1, or numbers of classes. Else of
+        shape (n, n_tasks).
+    task_type : str
+        ``multiclass`` only with a task column.
+    names : list of str
+        Names of the columns of `y`.
+    labels : dict of str to list of str
+        See `Dataset`; by target.
+    """
+
+    y: np.ndarray
+    task_type: str
+    names: list[str]
+    labels: dict[str, list[str]]
 
 
-def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targets:
+def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> Targets:
     columns = {name: make.typed(name) for name in names}
     columns = _varying(make, columns)
     names = list(columns)
@@ -235,7 +252,7 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targe
         labels = {names[0]: classes.names}
     if task:
         y = y[:, 0]
-    return y, kind, names, labels
+    return Targets(y, kind, names, labels)
 
 
 def _task_type(make: DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
@@ -454,7 +471,7 @@ def _published(
         tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
         remedy = "Say --unseen mean to predict them with the mean of all tasks' models."
         if unknown.similar:
-            remedy = f"{unknown.said_of_similar()}. {remedy}"
+            remedy = f"{unknown.similar_clause()}. {remedy}"
         raise DataError(
             f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
             remedy,
@@ -554,13 +571,19 @@ def _features(
     make.notes += remarks
     if clock is not None and clock.is_feature and elapsed is not None:
         columns[clock.feature] = elapsed
+    names = list(columns)
     if table.sparse is not None:
-        sparse_features = {}
         used = {*taken, *dense}
-        for j, name in enumerate(table.names):
-            if name not in used:
-                sparse_features[name] = j
-        entries = sparse.coo_array(table.sparse[:, list(sparse_features.values())])
+        names += [name for name in table.names if name not in used]
+    if not names:
+        raise DataError(
+            "; ".join([f"{table.name}: no column is left as a feature", *remarks]),
+            "Name fewer columns in the options, "
+            "or say --categorical COLUMN for one that holds categories.",
+        )
+    X = table.features(names, columns)
+    if sparse.issparse(X):
+        entries = sparse.coo_array(X[:, len(columns) :])
         is_missing = np.isnan(entries.data)
         if is_missing.any():
             row = int(entries.row[np.argmax(is_missing)])
@@ -568,15 +591,7 @@ def _features(
                 f"{table.where(row)}: a value is missing, and the rows are sparse",
                 "Fill the gap, or write dense rows.",
             )
-        names = [*columns, *sparse_features]
-        return table.features(names, columns), names, categories
-    if not columns:
-        raise DataError(
-            "; ".join([f"{table.name}: no column is left as a feature", *remarks]),
-            "Name fewer columns in the options, "
-            "or say --categorical COLUMN for one that holds categories.",
-        )
-    return np.column_stack(list(columns.values())), list(columns), categories
+    return X, names, categories
 
 
 #: Ways to treat tasks that occur only in the test rows.

@@ -141,17 +141,17 @@ class UnknownTasks:
             return cls()
         return cls(len(unknown), names, similar_names(names, tasks))
 
-    def said(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """Return a sentence about the tasks, none if there are none."""
         if not self.names:
             return []
         tasks = f"{counted(len(self.names), 'task')} that no training row had"
         text = f"{counted(self.n_rows, 'row')} of {tasks}: {listed(self.names)}"
         if self.similar:
-            text += f"; {self.said_of_similar()}"
+            text += f"; {self.similar_clause()}"
         return [text]
 
-    def said_of_similar(self) -> str:
+    def similar_clause(self) -> str:
         """Return a clause about the tasks that resemble tasks of the training rows."""
         pairs = [f"{name!r} ({twin!r})" for name, twin in self.similar.items()]
         resemble = counted(len(pairs), "resembles a task", "resemble tasks")
@@ -180,7 +180,7 @@ class UnknownTasks:
             n_with_digits += any(map(str.isdigit, name))
         error = UnknownNameError(kind, self.names[0], tasks)
         if self.similar:
-            error.remedy = f"{self.said_of_similar()}."
+            error.remedy = f"{self.similar_clause()}."
         elif 2 * n_with_digits > len(tasks):
             # Identifiers, as of patients: a similar number is another patient, not
             # another spelling.
@@ -230,7 +230,7 @@ class NewRows:
     is_beyond: np.ndarray | None = None
     remarks: list[str] = field(default_factory=list)
 
-    def said(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """Return sentences about what the training rows did not have."""
         sentences = [*self.remarks, *gap_warning(self.gaps)]
         for column, words in self.new_words.items():

@@ -2,6 +2,10 @@
 
 Downloads try every address in turn and are verified before use. Files of the user are
 recognized by their content, whatever their name and container.
+
+The downloads are our own code. `pooch.retrieve` (1.9) follows redirects to http, takes
+any number of bytes, and hashes the bytes that were sent. A card has the hash of the
+decompressed content, which servers send in several containers.
 """
 
 from __future__ import annotations
@@ -164,7 +168,7 @@ def fetch_file(
             with _downloaded(
                 card, name, url, data_dir, limit=limit, report=report, timeout=timeout
             ) as part:
-                file = recognise(part, [spec], name).get(spec.name)
+                file = recognize(part, [spec], name).get(spec.name)
                 if file is not None:
                     return store(card, spec, file, data_dir)
                 with open_regular(part) as stream:
@@ -519,7 +523,7 @@ def add_file(
         if path.exists() and not path.is_dir():
             problem = "is not a regular file"
         raise DataError(f"{path}: {problem}", "Give the path of a file that you have.")
-    matches = recognise(path, card.files, name)
+    matches = recognize(path, card.files, name)
     if not matches:
         unknown = [
             PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None
@@ -548,7 +552,7 @@ def add_file(
     ]
 
 
-def recognise(
+def recognize(
     path: Path, specs: Iterable[FileSpec], name: str | None = None
 ) -> dict[str, DataFile]:
     """Return which files of a card a file contains.
