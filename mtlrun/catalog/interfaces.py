@@ -12,11 +12,11 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
 from mtlrun.estimators import declarations
+from mtlrun.estimators.metadata import MethodInfo
 from mtlrun.utils.plugins import import_named
 
 #: Module of the class of declarations, which the decorator of an analysis attaches.
@@ -31,6 +31,8 @@ class Interface:
 
     Attributes
     ----------
+    path : str
+        ``package.module:name``.
     names : tuple of str
         Parameters in order, without self.
     open : bool
@@ -52,6 +54,7 @@ class Interface:
         Reason of each version after the first.
     """
 
+    path: str
     names: tuple[str, ...]
     open: bool = False
     keyword_only: tuple[str, ...] = ()
@@ -90,6 +93,11 @@ for _stored in _STORED_INTERFACES.values():
     QUANTITY_LABELS |= _stored.get("declaration", {}).get("labels", {})
 
 
+#: Interfaces that have been read, by path. Classes and functions of the user, which may
+#: change while the program runs, are not among them.
+_READ: dict[str, Interface] = {}
+
+
 def interface(path: str) -> Interface:
     """Return the interface of ``package.module:name``.
 
@@ -98,31 +106,29 @@ def interface(path: str) -> Interface:
     ConfigError
         If there is no such module, class or function, or the module cannot be imported.
     """
+    if path in _READ:
+        return _READ[path]
     # Reports need only metrics, and do not load the registry of estimators.
     from mtlrun.catalog.registry import METHODS
 
     method = METHODS.get(path.partition(":")[2])
     if method is not None and method.class_path == path and path.startswith("mtlrun."):
-        return _method_interface(path, tuple(method.changes))
-    stored = _STORED_INTERFACES.get(path)
-    if stored is not None and _is_installed(stored.get("package")):
+        entry = _method_interface(method)
+    else:
+        stored = _STORED_INTERFACES.get(path)
+        if stored is None or not _is_installed(stored.get("package")):
+            return inspect_interface(path)
         fields = {name: value for name, value in stored.items() if name != "package"}
         for name in ("names", "keyword_only", "changes"):
             if name in fields:
                 fields[name] = tuple(fields[name])
-        return Interface(**fields)
-    return inspect_interface(path)
+        entry = Interface(path=path, **fields)
+    _READ[path] = entry
+    return entry
 
 
-@cache
-def _method_interface(path: str, changes: tuple[str, ...]) -> Interface:
-    """Return the interface of a registered class of mtlrun with these changes.
-
-    Plans ask for it thousands of times.
-    """
-    from mtlrun.catalog.registry import METHODS
-
-    method = METHODS[path.partition(":")[2]]
+def _method_interface(method: MethodInfo) -> Interface:
+    """Return the interface of a registered class of mtlrun."""
     keyword_only = []
     rules = {}
     for parameter_name, parameter in method.parameters.items():
@@ -131,12 +137,13 @@ def _method_interface(path: str, changes: tuple[str, ...]) -> Interface:
         if parameter["rule"]:
             rules[parameter_name] = parameter["rule"]
     return Interface(
+        path=method.class_path,
         names=tuple(method.parameters),
         keyword_only=tuple(keyword_only),
         is_class=True,
         fits=True,
         rules=rules,
-        changes=changes,
+        changes=tuple(method.changes),
     )
 
 
@@ -193,6 +200,7 @@ def inspect_interface(path: str) -> Interface:
     first_paragraph = (inspect.getdoc(target) or "").partition("\n\n")[0]
     summary = " ".join(first_paragraph.split())
     return Interface(
+        path=path,
         names=tuple(names),
         open=takes_any_name,
         keyword_only=tuple(keyword_only),

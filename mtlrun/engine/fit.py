@@ -147,7 +147,7 @@ def fit_job(
             **_truth_error(fit.model, part),
             **_robust_parts(fit.model, part),
         },
-        environment={**timing.to_dict(), **host_info()},
+        environment={**timing.plain, **host_info()},
         result={"tasks": list(data.tasks)},
     )
     return Fitted(fit.model, step, part, test_scores, record)
@@ -210,7 +210,7 @@ def train_test_data(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     step : transformer or None
         Feature step, fitted to the training rows.
     """
-    train, validation, test = split_rows(data, **job.split.to_dict())
+    train, validation, test = split_rows(data, **job.split.plain)
     if job.fold is not None and job.search is not None:
         if job.search.on == "validation":
             test = validation
@@ -384,7 +384,7 @@ def make_step(features: Features, data: Dataset) -> Any:
 
     if features.kind == "one-hot":
         return WeightedDegree(degree=1).set_output(transform="default")
-    options = features.to_dict()
+    options = dict(features.plain)
     del options["kind"]
     return WeightedDegree(**options).set_output(transform="default")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import mtlrun
-from mtlrun.engine.record import Records
 from mtlrun.engine.store import MAX_LOCK_BYTES, Store
 from mtlrun.errors import DataError
 from mtlrun.lab.stored import read_raw
@@ -135,7 +134,7 @@ def test_a_pipe_is_not_a_valid_lock(tmp_path):
 
 @posix
 def test_a_record_that_is_a_pipe_is_damaged(tmp_path):
-    records = Records(tmp_path)
+    records = Store(tmp_path)
     records.cells_folder.mkdir()
     os.mkfifo(records.path("k"))
     with pytest.raises(ValueError, match=r"k\.json is damaged"):
