@@ -16,7 +16,6 @@ from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
 from mtlrun.estimators import declarations
-from mtlrun.estimators.metadata import MethodInfo
 from mtlrun.utils.plugins import import_named
 
 #: Module of the class of declarations, which the decorator of an analysis attaches.
@@ -31,8 +30,6 @@ class Interface:
 
     Attributes
     ----------
-    path : str
-        ``package.module:name``.
     names : tuple of str
         Parameters in order, without self.
     open : bool
@@ -52,9 +49,10 @@ class Interface:
         data.
     changes : tuple of str
         Reason of each version after the first.
+    path : str
+        ``package.module:name``.
     """
 
-    path: str
     names: tuple[str, ...]
     open: bool = False
     keyword_only: tuple[str, ...] = ()
@@ -64,6 +62,7 @@ class Interface:
     summary: str = ""
     declaration: dict[str, Any] | None = None
     changes: tuple[str, ...] = ()
+    path: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -113,7 +112,22 @@ def interface(path: str) -> Interface:
 
     method = METHODS.get(path.partition(":")[2])
     if method is not None and method.class_path == path and path.startswith("mtlrun."):
-        entry = _method_interface(method)
+        keyword_only = []
+        rules = {}
+        for parameter_name, parameter in method.parameters.items():
+            if parameter["keyword_only"]:
+                keyword_only.append(parameter_name)
+            if parameter["rule"]:
+                rules[parameter_name] = parameter["rule"]
+        entry = Interface(
+            path=method.class_path,
+            names=tuple(method.parameters),
+            keyword_only=tuple(keyword_only),
+            is_class=True,
+            fits=True,
+            rules=rules,
+            changes=tuple(method.changes),
+        )
     else:
         stored = _STORED_INTERFACES.get(path)
         if stored is None or not _is_installed(stored.get("package")):
@@ -125,26 +139,6 @@ def interface(path: str) -> Interface:
         entry = Interface(path=path, **fields)
     _READ[path] = entry
     return entry
-
-
-def _method_interface(method: MethodInfo) -> Interface:
-    """Return the interface of a registered class of mtlrun."""
-    keyword_only = []
-    rules = {}
-    for parameter_name, parameter in method.parameters.items():
-        if parameter["keyword_only"]:
-            keyword_only.append(parameter_name)
-        if parameter["rule"]:
-            rules[parameter_name] = parameter["rule"]
-    return Interface(
-        path=method.class_path,
-        names=tuple(method.parameters),
-        keyword_only=tuple(keyword_only),
-        is_class=True,
-        fits=True,
-        rules=rules,
-        changes=tuple(method.changes),
-    )
 
 
 def _is_installed(package: Mapping[str, str] | None) -> bool:

@@ -806,7 +806,21 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
     converged = result.solver.get("converged", not _is_about_convergence(texts))
     messages = [text.removeprefix(NOT_CONVERGED_MARK) for text in texts]
     counts = {}
-    stored_result = _to_plain(result)
+    stored_result: dict[str, Any] = {}
+    if result.curves:
+        curves = result.curves.items()
+        stored_result["curves"] = {name: curve.to_dict() for name, curve in curves}
+    if result.matrices:
+        matrices = result.matrices.items()
+        stored_result["matrices"] = {
+            name: matrix.to_dict() for name, matrix in matrices
+        }
+    if result.rankings:
+        stored_result["rankings"] = [ranking.to_dict() for ranking in result.rankings]
+    if result.lines:
+        stored_result["lines"] = list(result.lines)
+    if result.tables:
+        stored_result["tables"] = dict(result.tables)
     if data is not None:
         counts = {
             "n_tasks": data.n_tasks,
@@ -850,24 +864,3 @@ def _check_result(result: object, path: str, declaration: Declaration | None) ->
         raise ValueError(
             f"{path} returned quantities that it does not declare: {names}"
         )
-
-
-def _to_plain(result: AnalysisResult) -> dict[str, Any]:
-    """Return curves, matrices, rankings, lines and tables as plain data.
-
-    Empty ones are left out.
-    """
-    plain: dict[str, Any] = {}
-    if result.curves:
-        curves = result.curves.items()
-        plain["curves"] = {name: curve.to_dict() for name, curve in curves}
-    if result.matrices:
-        matrices = result.matrices.items()
-        plain["matrices"] = {name: matrix.to_dict() for name, matrix in matrices}
-    if result.rankings:
-        plain["rankings"] = [ranking.to_dict() for ranking in result.rankings]
-    if result.lines:
-        plain["lines"] = list(result.lines)
-    if result.tables:
-        plain["tables"] = dict(result.tables)
-    return plain
