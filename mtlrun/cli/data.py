@@ -221,9 +221,6 @@ def fetch(
         option(None, "URL", "Download from this address instead of the card's."),
     ] = None,
     yes: Yes = False,
-    timeout: Annotated[
-        float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)
-    ] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
     from mtlrun.data.sets.fetch import check_address, fetch_dataset, shown_address
@@ -264,7 +261,6 @@ def fetch(
                 data_dir=folder,
                 url=url,
                 report=report,
-                timeout=timeout,
             )
         for file in files:
             status = _hash_status(card, file.name)

@@ -282,6 +282,17 @@ class Scoring:
         }
         return without_empty(fields)
 
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any]) -> Scoring:
+        """Return the scoring with a given content, the inverse of `plain`."""
+        timing = content.get("timing")
+        return cls(
+            metrics=tuple(content.get("metrics", ())),
+            average=content.get("average", cls.average),
+            keep=tuple(content.get("keep", ())),
+            timing=Timing(**timing) if timing else None,
+        )
+
 
 @dataclass(frozen=True)
 class Job:
@@ -466,23 +477,12 @@ def job_from(
         dataset=dataset,
         split=Split(**content["split"]),
         method=method,
-        scoring=_scoring_from(content.get("scoring") or {}),
+        scoring=Scoring.from_plain(content.get("scoring") or {}),
         features=features,
         search=search,
         fold=fold,
         versions=dict(versions),
     )
-
-
-def _scoring_from(content: Mapping[str, Any]) -> Scoring:
-    """Return the scoring with a given content, the inverse of `Scoring.to_dict`."""
-    fields: dict[str, Any] = {}
-    for name, value in content.items():
-        fields[name] = tuple(value) if isinstance(value, list) else value
-    timing = fields.pop("timing", None)
-    if timing:
-        fields["timing"] = Timing(**timing)
-    return Scoring(**fields)
 
 
 def with_params(

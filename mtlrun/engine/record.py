@@ -280,7 +280,11 @@ class Record:
         _SEARCHES[_search_kind(record)](record.selection, "selection")
         if record.family == JobKind.FOLD and record.done:
             number(record.seconds.get("total"), "seconds.total")
-            _refuse_unequal_lengths(record.selection)
+            n_candidates = len(record.selection["scores"])
+            for name in ("undefined", "errors", "not_converged"):
+                if len(record.selection[name]) != n_candidates:
+                    message = f"{n_candidates} items are expected"
+                    raise ShapeError(f"selection.{name}", message)
         return record
 
     @classmethod
@@ -406,14 +410,6 @@ def _search_kind(record: Record) -> str:
     if "n_candidates" in record.selection:
         return "packed search"
     return "none"
-
-
-def _refuse_unequal_lengths(selection: Mapping[str, Any]) -> None:
-    """Refuse a fold whose lists differ in their number of candidates."""
-    n_candidates = len(selection["scores"])
-    for name in ("undefined", "errors", "not_converged"):
-        if len(selection[name]) != n_candidates:
-            raise ShapeError(f"selection.{name}", f"{n_candidates} items are expected")
 
 
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
