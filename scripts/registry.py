@@ -92,7 +92,9 @@ def registry_text(
         lines += [f'        "{name}",' for name in names]
         lines.append("    ],")
     lines += ["}", "", "#: Name of an analysis in experiment files -> its function."]
-    lines += [f"ANALYSES: dict[str, str] = {_json_lines(analyses)}", "", "__all__ = ["]
+    lines.append("ANALYSES: dict[str, str] = {")
+    lines += [f'    "{name}": "{path}",' for name, path in analyses.items()]
+    lines += ["}", "", "__all__ = ["]
     lines += [f'    "{name}",' for names in modules.values() for name in names]
     lines += ["]", ""]
     for name, text in (
@@ -201,9 +203,11 @@ def _generators() -> list[str]:
 
 
 def _plain(interface: Interface) -> dict[str, Any]:
-    """Return an interface as plain data, without empty fields."""
+    """Return an interface as plain data, without its path and empty fields."""
     plain = {}
     for field in dataclasses.fields(interface):
+        if field.name == "path":
+            continue
         value = getattr(interface, field.name)
         if field.name == "names" or value not in (None, (), {}, "", False):
             plain[field.name] = value

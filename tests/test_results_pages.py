@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mtlrun.engine.record import Records
+from mtlrun.engine.store import Store
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import render
 from mtlrun.lab.stored import read_plan
@@ -103,7 +103,7 @@ def test_a_new_run_changes_only_the_tables(script, tmp_path):
     assert f"{audits}, 1 does not hold." in first  # One more claim of our own
     folder = tmp_path / "results" / "fetr" / "audit"
     shutil.copytree(folder / "quick", folder / "full")
-    info = read_plan(folder / "full", Records.of_run(folder / "full"))
+    info = read_plan(folder / "full", Store.of_run(folder / "full"))
     info.pop("plan", None)  # All fields are in the file itself.
     info["profile"] = "full"
     info["config"]["claims"] = info["config"]["claims"][:1]

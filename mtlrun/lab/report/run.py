@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.packed import PACKED, is_search, name_candidates
-from mtlrun.engine.record import JobKind, Record, Records, ResultKey
+from mtlrun.engine.record import JobKind, Record, ResultKey
+from mtlrun.engine.store import Store
 from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError
 from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
@@ -301,7 +302,7 @@ def read_run(folder: Path) -> Run:
         If there is no run.json, or if it is damaged.
     """
     folder = Path(folder)
-    stored = Records.of_run(folder)
+    stored = Store.of_run(folder)
     raw = read_plan(folder, stored)
     if raw is None:
         raise DataError(
@@ -347,7 +348,7 @@ def _with_interpretation(run: Run, name: str, plan: StoredPlan) -> Run:
     return replace(run, info=info, planned=planned, reading=name, others=[])
 
 
-def _read_records(run: Run, stored: Records) -> None:
+def _read_records(run: Run, stored: Store) -> None:
     """Read the records of all planned jobs into a run, and note the damaged ones.
 
     Raises
