@@ -17,7 +17,7 @@ from mtlrun.data.frames import take_column
 from mtlrun.data.groups import group_folds, strata_of
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.base import EQUAL_SOLVERS
-from mtlrun.estimators.convex import PathMTL
+from mtlrun.estimators.convex import Path, PathMTL
 from mtlrun.estimators.inputs import (
     KeepsGroups,
     check_groups,
@@ -248,43 +248,55 @@ class PathCV(KeepsGroups, _Model):
         """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each
         fold, and its test part.
         """
-        condensed = self._condensed(data, folds)
+        statistics = self._statistics(data, folds)
         for k, (train, test) in enumerate(folds):
             part = data.select_rows(test, complete=False)
-            x_mean = None
-            if condensed:
-                fitted, x_mean, y_mean = condensed[k]
+            if statistics:
+                path = self._walk_statistics(statistics[k])
+                W = path.coef
+                b = path.intercept
             else:
                 fitted = data.select_rows(train)
-            model = copy(self)
-            model.tasks_ = fitted.tasks
-            if condensed:
-                model.fit_intercept = False
-            results = model._walk(fitted, self.alphas_)
-            self._open += sum(not result.converged for result in results)
-            W = np.stack([result.W for result in results])
-            b = np.stack([result.intercept for result in results])
-            if x_mean is not None:
-                # Condensed rows are centered: their models have no intercept.
-                b = y_mean - (x_mean.T * W).sum(axis=1)
-            elif not data.shared:
-                rows = seen_rows(part.spread(part.tasks), fitted.tasks)
-                if rows is not None:
-                    part = part.select_rows(rows)
-            in_both = np.isin(fitted.tasks, part.tasks)
-            yield W[:, :, in_both], b[:, in_both], part
+                model = copy(self)
+                model.tasks_ = fitted.tasks
+                path = model._walk(fitted, self.alphas_)
+                if not data.shared:
+                    rows = seen_rows(part.spread(part.tasks), fitted.tasks)
+                    if rows is not None:
+                        part = part.select_rows(rows)
+                in_both = np.isin(fitted.tasks, part.tasks)
+                W = path.coef[:, in_both]
+                b = path.intercept[:, in_both]
+            self._open += int(np.sum(~path.converged))
+            yield W.transpose(0, 2, 1), b, part
 
-    def _condensed(
+    def _walk_statistics(self, statistics: TaskStatistics) -> Path:
+        """Solve along the path, from sums over rows."""
+        path = self._walk_together(statistics, self.alphas_)
+        if path is not None:
+            return path
+        # Data of d + 1 rows per design, and the means subtracted: their models have no
+        # intercept.
+        condensed, x_mean, y_mean = statistics.sufficient_statistics(
+            centred=self.fit_intercept
+        )
+        model = copy(self)
+        model.tasks_ = condensed.tasks
+        model.fit_intercept = False
+        path = model._walk(condensed, self.alphas_)
+        return path._replace(intercept=y_mean - (x_mean * path.coef).sum(axis=2))
+
+    def _statistics(
         self, data: TaskData, folds: list[Rows]
-    ) -> list[tuple[TaskData, Array, Array]] | None:
-        """Return training data of d + 1 rows per design, and the means taken off,
-        where that is less work.
+    ) -> list[TaskStatistics] | None:
+        """Return sums over the training rows of each fold, where these are less work
+        than the rows.
         """
         designs = 1
         if not data.shared:
             designs = data.n_tasks
-        # Condensed rows have the same squared loss as all rows, but no other loss.
-        # Making them pays off only where there are several times fewer.
+        # The sums determine the squared loss, but no other loss. Using them pays off
+        # only where there are several times fewer than entries.
         can_condense = (
             isinstance(self._loss(), SquaredLoss) and self.solver in EQUAL_SOLVERS
         )
@@ -294,7 +306,7 @@ class PathCV(KeepsGroups, _Model):
         if not memory.fits(3 * gram_bytes(data)):
             return None
         statistics = TaskStatistics.of_data(data)
-        condensed = []
+        training = []
         for _, test in folds:
             part = data.select_rows(test, complete=False)
             rest = None
@@ -303,8 +315,8 @@ class PathCV(KeepsGroups, _Model):
             # A task without training rows is handled only with the rows themselves.
             if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
                 return None
-            condensed.append(rest.sufficient_statistics(centred=self.fit_intercept))
-        return condensed
+            training.append(rest)
+        return training
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
         """Return the metric, averaged over tasks, for coefficients (A, d, T) and

@@ -14,14 +14,15 @@ through the residuals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem import memory
-from mtlrun.problem.losses import Loss, SquaredLoss
+from mtlrun.problem.losses import Loss, SquaredLoss, is_dust, is_graded
 from mtlrun.problem.objective import (
     NULL_SHARE,
     centre,
@@ -33,12 +34,13 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, rotation_bytes
+from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import Design as DesignMatrix
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import (
-    DesignColumns,
     Descent,
+    DesignColumns,
     descend,
     descend_residual,
 )
@@ -155,7 +157,7 @@ def solve_block_cd(
     else:
         W = parts[0].copy()
     energy = loss.scale * float(design.energy.sum())
-    null = null_objective(data, loss)
+    null = loss.scale * design.null
     tracker = Tracker(tol, max_iter, callback, null=null)
     # The iteration is for a loss of scale 1; the tracker gets objectives scaled back.
     iteration = _LassoIteration(
@@ -177,6 +179,186 @@ def solve_block_cd(
         gap = design.row_gap(loss, penalties, tracker.best)
         mark_unconverged(result, gap, tol)
     return result
+
+
+class Products(NamedTuple):
+    """Products of the columns of a shared design A and of targets B.
+
+    Rows of both are centered where intercepts are fitted, and multiplied by the root
+    of their weights.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (d, d)
+        A'A.
+    cross : ndarray of shape (T, d)
+        B'A.
+    energy : ndarray of shape (T,)
+        Squared norms of the columns of B.
+    null : float
+        The null objective of a loss of scale 1.
+    x_mean, y_mean : ndarray of shape (d,) and (T,)
+        What was subtracted from the rows.
+    """
+
+    gram: Array
+    cross: Array
+    energy: Array
+    null: float
+    x_mean: Array
+    y_mean: Array
+
+    @classmethod
+    def of_statistics(cls, statistics: TaskStatistics) -> Products | None:
+        """Return centered products; None for tasks with different rows or weights, and
+        for columns whose scales differ so much that products lose digits.
+        """
+        s = statistics
+        if not s.shared or len(s.weight) > 1:
+            return None
+        x_mean = s.x[0] / s.weight
+        y_mean = s.y / s.weight
+        gram = s.xx[0] - np.outer(s.x[0], x_mean)
+        cross = s.xy.T - np.outer(y_mean, s.x[0])
+        squares = np.diag(gram)
+        totals = squares + s.weight * np.square(x_mean)
+        if is_graded(squares, totals, sums=True):
+            return None
+        constant = is_dust(squares, totals, sums=True)
+        if constant.any():
+            # What centering leaves of them is rounding.
+            gram[constant] = 0.0
+            gram[:, constant] = 0.0
+            cross[:, constant] = 0.0
+        energy = s.yy - s.y * y_mean
+        return cls(
+            gram,
+            cross,
+            energy,
+            0.5 * float(energy.sum()),
+            s.x_shift + x_mean,
+            s.y_shift + y_mean,
+        )
+
+    def descend(
+        self,
+        alphas: Sequence[float] | Array,
+        *,
+        rows: bool,
+        scale: float,
+        tol: float,
+        max_epochs: int,
+        start: Array | None = None,
+    ) -> Descent:
+        """Solve the problem of all features and tasks for each strength.
+
+        Parameters
+        ----------
+        alphas, max_epochs, start
+            As of `descend`, for a loss of scale 1.
+        rows : bool
+            Whether the penalty is on rows, not on entries.
+        scale : float
+            Scale of the loss, which multiplies the objectives of the result.
+        tol : float
+            Relative duality gap to stop at.
+        """
+        # With half of both, the gaps of single tasks add up to at most what is allowed.
+        part = tol if rows else 0.5 * tol
+        n_groups = 1 if rows else len(self.energy)
+        descent = descend(
+            self.gram,
+            self.cross,
+            self.energy,
+            alphas,
+            absolute=part * NULL_SHARE * self.null / n_groups,
+            relative=part,
+            max_epochs=max_epochs,
+            by_task=not rows,
+            start=start,
+        )
+        primal = scale * descent.primal
+        dual = scale * np.maximum(descent.dual, 0.0)
+        return descent._replace(primal=primal, dual=dual)
+
+
+class LassoPath(NamedTuple):
+    """Certified solutions for some strengths.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_alphas, T, d)
+    intercept : ndarray of shape (n_alphas, T)
+    gap : ndarray of shape (n_alphas,)
+        Relative duality gaps.
+    n_iter : ndarray of shape (n_alphas,)
+    """
+
+    coef: Array
+    intercept: Array
+    gap: Array
+    n_iter: Array
+
+
+def solve_lasso_path(
+    data: TaskData | TaskStatistics,
+    loss: Loss,
+    penalty: Penalty,
+    alphas: Array,
+    *,
+    fit_intercept: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 5000,
+) -> LassoPath | None:
+    """Solve a problem of few features for many strengths, in one compiled loop.
+
+    Parameters
+    ----------
+    data : TaskData or TaskStatistics
+        Rows, or sums over them for a model with intercepts.
+    loss, fit_intercept, tol, max_iter
+        As of `solve_block_cd`; `max_iter` is for each strength.
+    penalty : Penalty
+        An `L1` or `L21`. Its strength is multiplied by each of `alphas`.
+    alphas : ndarray of shape (n_alphas,)
+        Best in decreasing order: each strength starts from the solution of the one
+        before.
+
+    Returns
+    -------
+    LassoPath or None
+        None where strengths are better solved one by one: for many features, if one of
+        them takes more epochs than it would take ADMM to solve it, or if the products
+        of the columns lose digits.
+    """
+    if data.n_features > _SMALL or type(penalty) not in (L1, L21):
+        return None
+    rows = isinstance(penalty, L21)
+    products = None
+    if isinstance(data, TaskStatistics):
+        if fit_intercept:
+            products = Products.of_statistics(data)
+    elif cd_applies(data, loss, [penalty]):
+        products = Design(data, fit_intercept, 1 if rows else data.n_tasks).products
+    if products is None or not products.null > 0:
+        return None
+    n_features, n_tasks = data.n_features, data.n_tasks
+    work = _work_of_admm(n_features, n_features, n_tasks)
+    descent = products.descend(
+        penalty.alpha * alphas / loss.scale,
+        rows=rows,
+        scale=loss.scale,
+        tol=tol,
+        max_epochs=min(max_iter, int(work / (n_features**2 * n_tasks))),
+    )
+    null = loss.scale * products.null
+    sizes = np.maximum(descent.primal, NULL_SHARE * null)
+    gap = np.maximum(descent.primal - descent.dual, 0.0) / sizes
+    energy = loss.scale * float(products.energy.sum())
+    if not (gap <= tol).all() or not keeps_digits(energy, sizes.min(), tol, null):
+        return None
+    intercept = products.y_mean - descent.coef @ products.x_mean
+    return LassoPath(descent.coef, intercept, gap, descent.epochs)
 
 
 class Design:
@@ -311,50 +493,32 @@ class Design:
         # Coefficients that stay zero cost next to nothing.
         return epochs, float(epochs) * np.count_nonzero(part) * width
 
-    def descend(
-        self,
-        alphas: Sequence[float] | Array,
-        *,
-        rows: bool,
-        scale: float,
-        tol: float,
-        null: float,
-        max_epochs: int,
-        start: Array | None = None,
-    ) -> Descent:
-        """Solve the problem of all features and tasks for each strength.
-
-        Parameters
-        ----------
-        alphas, max_epochs, start
-            As of `descend`, for a loss of scale 1.
-        rows : bool
-            Whether the penalty is on rows, not on entries.
-        scale, null : float
-            Scale of the loss, and the null objective of the scaled loss.
-        tol : float
-            Relative duality gap to stop at.
-        """
-        assert self._full is not None
-        # With half of both, the gaps of single tasks add up to at most what is allowed.
-        part = tol if rows else 0.5 * tol
-        n_groups = 1 if rows else self.data.n_tasks
-        return descend(
-            self._full,
-            self._cross.T,
-            self.energy,
-            alphas,
-            absolute=part * NULL_SHARE * null / (scale * n_groups),
-            relative=part,
-            max_epochs=max_epochs,
-            by_task=not rows,
-            start=start,
-        )
-
     @property
     def complete(self) -> bool:
         """Whether the Gram matrix of all features is there."""
         return self._full is not None
+
+    @cached_property
+    def null(self) -> float:
+        """The null objective of a loss of scale 1."""
+        if self._centred is None:
+            return null_objective(self.data, SquaredLoss())
+        return 0.5 * float(self.energy.sum())
+
+    @property
+    def products(self) -> Products | None:
+        """The products of all features, where they are there."""
+        if self._full is None:
+            return None
+        d, T = self._cross.shape
+        x_mean = np.zeros(d)
+        y_mean = np.zeros(T)
+        if self._centred is not None:
+            x_mean = self._centred.x_mean
+            y_mean = self._centred.y_mean
+        return Products(
+            self._full, self._cross.T, self.energy, self.null, x_mean, y_mean
+        )
 
     def gradient(self, W: Array) -> tuple[Array, Array, Array]:
         """Return A'R (d, T), and by task ||R||^2 and <B, R>, for R = B - AW."""
@@ -596,24 +760,21 @@ class _LassoIteration:
         size = float(len(self.W) * self.W.size)
         affordable = max(_AT_LEAST, self.max_work / size)
         max_epochs = int(min(tracker.max_iter, affordable))
-        descent = self.design.descend(
+        products = self.design.products
+        assert products is not None
+        descent = products.descend(
             [self.alpha],
             rows=self.rows,
             scale=self.scale,
             tol=tracker.tol,
-            null=tracker.null,
             max_epochs=max_epochs,
             start=self.W.T,
         )
         self.W = descent.coef[0].T
         epochs = int(descent.epochs[0])
-        is_done = tracker.check(
-            epochs,
-            self.scale * float(descent.primal[0]),
-            self.scale * max(float(descent.dual[0]), 0.0),
-            self.W,
-        )
-        if is_done:
+        primal = float(descent.primal[0])
+        dual = float(descent.dual[0])
+        if tracker.check(epochs, primal, dual, self.W):
             return
         tracker.message = f"stopped after {epochs * size:.1e} multiplications"
         if epochs < max_epochs:
@@ -681,8 +842,18 @@ def _scaled(X: DesignMatrix, root: Array | None) -> Any:
     return root[:, None] * X
 
 
-#: Number of iterations that ADMM is expected to take.
+#: Number of iterations that ADMM is expected to take, and the multiplications that take
+#: as long as the calls of an iteration.
 _ITERATIONS = 50
+_CALLS = 30_000
+
+
+def _work_of_admm(side: int, n_features: int, n_tasks: int) -> float:
+    """Return the multiplications that a run of ADMM takes, about.
+
+    They are those of an eigendecomposition of rank `side`, and of the iterations.
+    """
+    return side**3 + _ITERATIONS * (side * n_features * n_tasks + _CALLS)
 
 
 def solve_lasso(
@@ -737,8 +908,7 @@ def solve_lasso(
     side = min(data.n_rows, data.n_features)
     work = np.inf
     if feasible:
-        # An eigendecomposition, and the products of the expected iterations.
-        work = side**3 + _ITERATIONS * side * data.n_features * data.n_tasks
+        work = _work_of_admm(side, data.n_features, data.n_tasks)
     first = solve_block_cd(
         data,
         loss,
