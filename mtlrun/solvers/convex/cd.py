@@ -318,12 +318,6 @@ def combination(past: Array) -> Array:
     return np.eye(DEPTH)[-1]
 
 
-def _combined(weights: Array, past: Array) -> Array:
-    """Return the weighted sum of all iterates but the first."""
-    iterates = past[1:].reshape(DEPTH, -1)
-    return np.asarray(weights @ iterates).reshape(past.shape[1:])
-
-
 class DesignColumns(NamedTuple):
     """Columns of A, either dense or compressed. The arrays of the other kind are empty.
 
@@ -389,32 +383,26 @@ def descend_residual(
     by_task = F.shape[0] == T and (T == 1 or A.dense.size > 0)
     s = np.zeros(T)
     move = np.zeros(T)
-    past_W = np.empty((DEPTH + 1, *W.shape))
-    past_F = np.empty((DEPTH + 1, *F.shape))
-    past_s = np.empty((DEPTH + 1, *s.shape))
+    state = (W, F, s)
+    past = [np.empty((DEPTH + 1, *part.shape)) for part in state]
     n_changes = 0
     for epoch in range(1, max_epochs + 1):
-        if n_changes == 0:
-            past_W[0] = W
-            past_F[0] = F
-            past_s[0] = s
         # The first and the last epoch before an extrapolation visit all rows.
         only_used = 0 < n_changes < DEPTH - 1
-        has_moved = _sweep(*A, W, F, s, alpha, move, only_used)
+        for history, part in zip(past, state, strict=True):
+            history[n_changes] = part
+        has_moved = _sweep(*A, *state, alpha, move, only_used)
         if not has_moved and not only_used:
             return epoch
         n_changes += 1
-        past_W[n_changes] = W
-        past_F[n_changes] = F
-        past_s[n_changes] = s
         if n_changes < DEPTH:
             continue
+        for history, part in zip(past, state, strict=True):
+            history[n_changes] = part
         n_changes = 0
-        weights = combination(past_W)
-        new_W = _combined(weights, past_W)
-        new_F = _combined(weights, past_F)
-        new_s = _combined(weights, past_s)
-        if _objective(A, new_W, new_F, new_s, alpha) < _objective(A, W, F, s, alpha):
+        weights = combination(past[0])
+        new_W, new_F, new_s = (np.tensordot(weights, h[1:], axes=1) for h in past)
+        if _objective(A, new_W, new_F, new_s, alpha) < _objective(A, *state, alpha):
             W[:] = new_W
             F[:] = new_F
             s[:] = new_s

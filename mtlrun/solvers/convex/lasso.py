@@ -14,6 +14,7 @@ through the residuals.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from mtlrun.problem.objective import (
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
-from mtlrun.problem.rotation import Rotation, rotation_bytes
+from mtlrun.problem.rotation import rotation_bytes
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import Design as DesignMatrix
 from mtlrun.problem.taskdata import TaskData
@@ -171,7 +172,7 @@ def solve_block_cd(
     iteration.until(tracker)
     result = tracker.result(
         tracker.best[np.newaxis],
-        design.intercept(tracker.best),
+        design.y_mean - design.x_mean @ tracker.best,
         design=design,
     )
     # Sums of products lose the digits of a small objective: confirm it by the rows.
@@ -245,7 +246,6 @@ class Products(NamedTuple):
         alphas: Sequence[float] | Array,
         *,
         rows: bool,
-        scale: float,
         tol: float,
         max_epochs: int,
         start: Array | None = None,
@@ -258,15 +258,13 @@ class Products(NamedTuple):
             As of `descend`, for a loss of scale 1.
         rows : bool
             Whether the penalty is on rows, not on entries.
-        scale : float
-            Scale of the loss, which multiplies the objectives of the result.
         tol : float
             Relative duality gap to stop at.
         """
         # With half of both, the gaps of single tasks add up to at most what is allowed.
         part = tol if rows else 0.5 * tol
         n_groups = 1 if rows else len(self.energy)
-        descent = descend(
+        return descend(
             self.gram,
             self.cross,
             self.energy,
@@ -277,9 +275,6 @@ class Products(NamedTuple):
             by_task=not rows,
             start=start,
         )
-        primal = scale * descent.primal
-        dual = scale * np.maximum(descent.dual, 0.0)
-        return descent._replace(primal=primal, dual=dual)
 
 
 class LassoPath(NamedTuple):
@@ -347,14 +342,14 @@ def solve_lasso_path(
     descent = products.descend(
         penalty.alpha * alphas / loss.scale,
         rows=rows,
-        scale=loss.scale,
         tol=tol,
         max_epochs=min(max_iter, int(work / (n_features**2 * n_tasks))),
     )
-    null = loss.scale * products.null
+    # Relative gaps are those of a loss of scale 1.
+    null = products.null
     sizes = np.maximum(descent.primal, NULL_SHARE * null)
-    gap = np.maximum(descent.primal - descent.dual, 0.0) / sizes
-    energy = loss.scale * float(products.energy.sum())
+    gap = np.maximum(descent.primal - np.maximum(descent.dual, 0.0), 0.0) / sizes
+    energy = float(products.energy.sum())
     if not (gap <= tol).all() or not keeps_digits(energy, sizes.min(), tol, null):
         return None
     intercept = products.y_mean - descent.coef @ products.x_mean
@@ -368,6 +363,8 @@ class Design:
     ----------
     data : TaskData
     fit_intercept : bool
+    x_mean, y_mean : ndarray of shape (d,) and (T,)
+        What centering subtracts from the rows; zeros without intercepts.
     norms : ndarray of shape (d,)
         Of the columns of A.
     energy : ndarray of shape (T,)
@@ -378,10 +375,13 @@ class Design:
         self.data = data
         self.fit_intercept = fit_intercept
         self._centred = centre(data) if fit_intercept else None
-        if self._centred is None:
-            moved = data
-        else:
+        moved = data
+        self.x_mean = np.zeros(data.n_features)
+        self.y_mean = np.zeros(data.n_tasks)
+        if self._centred is not None:
             moved = self._centred.data
+            self.x_mean = self._centred.x_mean
+            self.y_mean = self._centred.y_mean
         if data.weights is None:
             root = None
             self._B = moved.targets
@@ -393,7 +393,7 @@ class Design:
         if self._centred is None or self._centred.operator.shift is None:
             self._means = None
         else:
-            self._means = self._centred.x_mean
+            self._means = self.x_mean
         self._ones = np.ones(data.n_rows) if root is None else root
         self._X = _scaled(moved.X, root)
         self.energy = np.einsum("ij,ij->j", self._B, self._B)
@@ -510,14 +510,13 @@ class Design:
         """The products of all features, where they are there."""
         if self._full is None:
             return None
-        d, T = self._cross.shape
-        x_mean = np.zeros(d)
-        y_mean = np.zeros(T)
-        if self._centred is not None:
-            x_mean = self._centred.x_mean
-            y_mean = self._centred.y_mean
         return Products(
-            self._full, self._cross.T, self.energy, self.null, x_mean, y_mean
+            self._full,
+            self._cross.T,
+            self.energy,
+            self.null,
+            self.x_mean,
+            self.y_mean,
         )
 
     def gradient(self, W: Array) -> tuple[Array, Array, Array]:
@@ -538,23 +537,13 @@ class Design:
 
     def row_gap(self, loss: Loss, penalties: Sequence[Penalty], W: Array) -> float:
         """Return the relative duality gap, computed from the rows."""
-        if self._centred is None:
-            gap = duality_gap(self.data, loss, penalties, [W])
-        else:
-            gap = duality_gap(
-                self._centred.data,
-                loss,
-                penalties,
-                [W],
-                operator=self._centred.operator,
-            )
+        data = self.data
+        operator = None
+        if self._centred is not None:
+            data = self._centred.data
+            operator = self._centred.operator
+        gap = duality_gap(data, loss, penalties, [W], operator=operator)
         return gap.relative
-
-    def intercept(self, W: Array) -> Array:
-        """Return the optimal intercepts (T,), zeros without."""
-        if self._centred is None:
-            return np.zeros(W.shape[1])
-        return self._centred.intercept(W)
 
     def _by_residuals(self, size: int) -> bool:
         """Whether the residual is cheaper than the Gram matrix of a set of features."""
@@ -603,31 +592,19 @@ class Design:
             means = np.zeros(len(chosen))
         else:
             means = self._means[chosen]
-        total = float(self._ones @ self._ones)
-        none = np.empty(0)
-        no_columns = np.empty(0, dtype=np.int64)
-        if not sp.issparse(X):
+        dense = np.empty((0, 0))
+        values = np.empty(0)
+        rows = np.empty(0, dtype=np.int32)
+        indptr = np.empty(0, dtype=np.int64)
+        if sp.issparse(X):
+            values = X.data
+            rows = X.indices.astype(np.int32, copy=False)
+            indptr = X.indptr.astype(np.int64)
+        else:
             dense = np.ascontiguousarray(X.T)
-            return DesignColumns(
-                dense,
-                none,
-                no_columns.astype(np.int32),
-                no_columns,
-                means,
-                total,
-                self.norms[chosen] ** 2,
-            )
-        rows = X.indices.astype(np.int32, copy=False)
-        indptr = X.indptr.astype(np.int64)
-        return DesignColumns(
-            np.empty((0, 0)),
-            X.data,
-            rows,
-            indptr,
-            means,
-            total,
-            self.norms[chosen] ** 2,
-        )
+        total = float(self._ones @ self._ones)
+        squares = self.norms[chosen] ** 2
+        return DesignColumns(dense, values, rows, indptr, means, total, squares)
 
     def _adjoint(self, R: Array) -> Array:
         """Return A'R."""
@@ -665,37 +642,33 @@ class Design:
         return np.sqrt(np.maximum(squares, 0.0))
 
 
+@dataclass
 class _LassoIteration:
     """The outer iteration.
 
     A *group* is a set of tasks that one penalty couples: all of them, or each alone.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        W: Array,
-        alpha: float,
-        scale: float,
-        rows: bool,
-        max_work: float,
-    ) -> None:
-        self.design = design
-        self.W = W
-        self.alpha = alpha
-        self.scale = scale
-        self.rows = rows
-        self.max_work = max_work
-        if rows:
-            self.groups = [slice(None)]
-        else:
-            self.groups = [slice(t, t + 1) for t in range(W.shape[1])]
+    design: Design
+    W: Array
+    alpha: float
+    scale: float
+    rows: bool
+    max_work: float
+
+    @property
+    def groups(self) -> list[slice]:
+        """The tasks of each group."""
+        if self.rows:
+            return [slice(None)]
+        return [slice(t, t + 1) for t in range(self.W.shape[1])]
 
     def until(self, tracker: Tracker) -> None:
         """Iterate until the tracker says stop."""
         if self.design.complete and len(self.W) <= _SMALL and not tracker.watched:
             self._at_once(tracker)
             return
+        groups = self.groups
         epochs = 0
         work = 0.0
         while True:
@@ -721,7 +694,7 @@ class _LassoIteration:
             gaps = primal - dual
             # Groups within an equal share of the allowed gap are left alone.
             allowed_gap = tracker.tol * gap_scale(P, D, tracker.null)
-            share = allowed_gap / (self.scale * len(self.groups))
+            share = allowed_gap / (self.scale * len(groups))
             max_done = 0
             open_groups = np.flatnonzero(gaps > share)
             allowed = (self.max_work - work) / max(1, len(open_groups))
@@ -736,7 +709,7 @@ class _LassoIteration:
                 left = tracker.max_iter - epochs
                 done, cost = self.design.solve(
                     chosen,
-                    self.groups[g],
+                    groups[g],
                     self.W,
                     Z,
                     square[g],
@@ -765,15 +738,14 @@ class _LassoIteration:
         descent = products.descend(
             [self.alpha],
             rows=self.rows,
-            scale=self.scale,
             tol=tracker.tol,
             max_epochs=max_epochs,
             start=self.W.T,
         )
         self.W = descent.coef[0].T
         epochs = int(descent.epochs[0])
-        primal = float(descent.primal[0])
-        dual = float(descent.dual[0])
+        primal = self.scale * float(descent.primal[0])
+        dual = self.scale * max(float(descent.dual[0]), 0.0)
         if tracker.check(epochs, primal, dual, self.W):
             return
         tracker.message = f"stopped after {epochs * size:.1e} multiplications"
@@ -788,30 +760,9 @@ class _LassoIteration:
         gap: float,
         share: float,
     ) -> tuple[Array, float]:
-        """Return the features of a group to work on and the gap to get to."""
-        chosen = self._choose(tightness, shrink, used, gap)
-        # With the Gram matrix of all features, a task whose coefficients do not move
-        # costs nothing: keep all to the end.
-        if self.design.complete and (not self.rows or 2 * len(chosen) > len(used)):
-            return np.arange(len(used)), _BEYOND * share
-        return chosen, max(_BEYOND * share, _PROGRESS * gap)
+        """Return the features of a group to work on and the gap to get to.
 
-    def _norms(self, A: Array) -> Array:
-        """Return the norms of the rows (d, 1), or the absolute values (d, T)."""
-        if self.rows:
-            return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
-        return np.abs(A)
-
-    def _choose(
-        self,
-        tightness: Array,
-        shrink: float,
-        used: Array,
-        gap: float,
-    ) -> Array:
-        """Return the features to work on.
-
-        They are those in use, and those whose dual constraints are nearest.
+        The features are those in use, and those whose dual constraints are nearest.
         """
         norms = self.design.norms
         # How far the dual point is from the constraint |a_j'theta| <= 1 of a feature.
@@ -827,10 +778,21 @@ class _LassoIteration:
         # The set at most doubles, and grows little when few constraints are violated.
         n_waiting = int(np.sum(tightness[~used] > 1.0))
         size = max(_FIRST, n_used + min(n_used, 2 * n_waiting))
-        if len(possible) <= size:
-            return possible
-        nearest = np.argpartition(distance[possible], size)[:size]
-        return np.sort(possible[nearest])
+        chosen = possible
+        if len(possible) > size:
+            nearest = np.argpartition(distance[possible], size)[:size]
+            chosen = np.sort(possible[nearest])
+        # With the Gram matrix of all features, a task whose coefficients do not move
+        # costs nothing: keep all to the end.
+        if self.design.complete and (not self.rows or 2 * len(chosen) > len(used)):
+            return np.arange(len(used)), _BEYOND * share
+        return chosen, max(_BEYOND * share, _PROGRESS * gap)
+
+    def _norms(self, A: Array) -> Array:
+        """Return the norms of the rows (d, 1), or the absolute values (d, T)."""
+        if self.rows:
+            return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
+        return np.abs(A)
 
 
 def _scaled(X: DesignMatrix, root: Array | None) -> Any:
@@ -893,14 +855,17 @@ def solve_lasso(
         As of `solve_block_cd`.
     """
     options: dict[str, Any] = {"fit_intercept": fit_intercept, "tol": tol}
-    rotation = _rotation(start, data, fit_intercept)
-    if rotation is not None:
+    state = None
+    if isinstance(start, SolverResult):
+        state = start.info.get("state")
+    # The decomposition of the data that an earlier run has left.
+    if isinstance(state, AdmmState) and state.rotation.belongs_to(data, fit_intercept):
         return solve_admm(
             data,
             loss,
             penalties,
             start=start,
-            rotation=rotation,
+            rotation=state.rotation,
             max_iter=max_iter,
             **options,
         )
@@ -931,19 +896,3 @@ def solve_lasso(
     second.n_iter += first.n_iter
     second.objective[:0] = first.objective
     return second
-
-
-def _rotation(
-    start: SolverResult | Array | None,
-    data: TaskData,
-    fit_intercept: bool,
-) -> Rotation | None:
-    """Return the decomposition of the data that an earlier run has left."""
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
-    if not isinstance(state, AdmmState):
-        return None
-    if state.rotation.belongs_to(data, fit_intercept):
-        return state.rotation
-    return None
