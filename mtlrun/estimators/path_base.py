@@ -250,15 +250,13 @@ class PathCV(KeepsGroups, _Model):
         """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each
         fold, and its test part.
         """
-        statistics = self._statistics(data, folds)
-        for k, (train, test) in enumerate(folds):
-            part = data.select_rows(test, complete=False)
+        parts = [data.select_rows(test, complete=False) for _, test in folds]
+        statistics = self._statistics(data, parts)
+        for k, part in enumerate(parts):
             if statistics:
                 path = self._walk_statistics(statistics[k])
-                W = path.coef
-                b = path.intercept
             else:
-                fitted = data.select_rows(train)
+                fitted = data.select_rows(folds[k][0])
                 model = copy(self)
                 model.tasks_ = fitted.tasks
                 path = model._walk(fitted, self.alphas_)
@@ -267,10 +265,11 @@ class PathCV(KeepsGroups, _Model):
                     if rows is not None:
                         part = part.select_rows(rows)
                 in_both = np.isin(fitted.tasks, part.tasks)
-                W = path.coef[:, in_both]
-                b = path.intercept[:, in_both]
+                path = path._replace(
+                    coef=path.coef[:, in_both], intercept=path.intercept[:, in_both]
+                )
             self._open += int(np.sum(~path.converged))
-            yield W.transpose(0, 2, 1), b, part
+            yield path.coef.transpose(0, 2, 1), path.intercept, part
 
     def _walk_statistics(self, statistics: TaskStatistics) -> Path:
         """Solve along the path, from sums over rows."""
@@ -289,33 +288,33 @@ class PathCV(KeepsGroups, _Model):
         return path._replace(intercept=y_mean - (x_mean * path.coef).sum(axis=2))
 
     def _statistics(
-        self, data: TaskData, folds: list[Rows]
+        self, data: TaskData, parts: list[TaskData]
     ) -> list[TaskStatistics] | None:
         """Return sums over the training rows of each fold, where these are less work
-        than the rows.
+        than the rows; `parts` are the test rows.
         """
         designs = 1
         if not data.shared:
             designs = data.n_tasks
         # The sums determine the squared loss, but no other loss. Using them pays off
         # only where there are several times fewer than entries.
-        can_condense = (
-            isinstance(self._loss(), SquaredLoss) and self.solver in EQUAL_SOLVERS
-        )
-        has_few_features = data.n_rows >= 2 * designs * data.n_features
-        if not (has_few_features and can_condense):
+        if (
+            not isinstance(self._loss(), SquaredLoss)
+            or self.solver not in EQUAL_SOLVERS
+        ):
+            return None
+        if data.n_rows < 2 * designs * data.n_features:
             return None
         if not memory.fits(3 * gram_bytes(data)):
             return None
         statistics = TaskStatistics.of_data(data)
         training = []
-        for _, test in folds:
-            part = data.select_rows(test, complete=False)
-            rest = None
-            if part.n_tasks == data.n_tasks:
-                rest = statistics - TaskStatistics.of_data(part, like=statistics)
+        for part in parts:
+            if part.n_tasks < data.n_tasks:
+                return None
+            rest = statistics - TaskStatistics.of_data(part, like=statistics)
             # A task without training rows is handled only with the rows themselves.
-            if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
+            if (rest.weight <= 1e-9 * statistics.weight).any():
                 return None
             training.append(rest)
         return training
@@ -386,8 +385,6 @@ def _targets_by_row(data: TaskData) -> Array:
     targets = data.targets
     if data.observed is not None:
         targets = np.where(data.observed, targets, np.nan)
-    if data.order is None:
-        return targets
     return _unsorted(targets, data.order)
 
 
@@ -396,12 +393,13 @@ def _tasks_by_row(data: TaskData) -> Array:
     `fit`.
     """
     tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
-    if data.order is None:
-        return tasks
     return _unsorted(tasks, data.order)
 
 
-def _unsorted(values: Array, order: Array) -> Array:
+def _unsorted(values: Array, order: Array | None) -> Array:
+    """Return values by row of `TaskData` in the order of the rows of `fit`."""
+    if order is None:
+        return values
     unsorted = np.empty_like(values)
     unsorted[order] = values
     return unsorted

@@ -153,10 +153,9 @@ def solve_block_cd(
         n_groups = 1 if rows else data.n_tasks
         design = Design(data, fit_intercept, n_groups)
     parts = start_parts(start, 1, (data.n_features, data.n_tasks))
-    if parts is None:
-        W = np.zeros((data.n_features, data.n_tasks))
-    else:
-        W = parts[0].copy()
+    W = np.zeros((data.n_features, data.n_tasks))
+    if parts is not None:
+        W[:] = parts[0]
     energy = loss.scale * float(design.energy.sum())
     null = loss.scale * design.null
     tracker = Tracker(tol, max_iter, callback, null=null)
@@ -337,20 +336,19 @@ def solve_lasso_path(
         products = Design(data, fit_intercept, 1 if rows else data.n_tasks).products
     if products is None or not products.null > 0:
         return None
-    n_features, n_tasks = data.n_features, data.n_tasks
-    work = _work_of_admm(n_features, n_features, n_tasks)
+    T, d = products.cross.shape
+    max_epochs = int(_work_of_admm(d, d, T) / (d * d * T))
     descent = products.descend(
         penalty.alpha * alphas / loss.scale,
         rows=rows,
         tol=tol,
-        max_epochs=min(max_iter, int(work / (n_features**2 * n_tasks))),
+        max_epochs=min(max_iter, max_epochs),
     )
     # Relative gaps are those of a loss of scale 1.
-    null = products.null
-    sizes = np.maximum(descent.primal, NULL_SHARE * null)
+    sizes = np.maximum(descent.primal, NULL_SHARE * products.null)
     gap = np.maximum(descent.primal - np.maximum(descent.dual, 0.0), 0.0) / sizes
     energy = float(products.energy.sum())
-    if not (gap <= tol).all() or not keeps_digits(energy, sizes.min(), tol, null):
+    if not (gap <= tol).all() or not keeps_digits(energy, sizes.min(), tol, 0.0):
         return None
     intercept = products.y_mean - descent.coef @ products.x_mean
     return LassoPath(descent.coef, intercept, gap, descent.epochs)
@@ -382,20 +380,21 @@ class Design:
             moved = self._centred.data
             self.x_mean = self._centred.x_mean
             self.y_mean = self._centred.y_mean
-        if data.weights is None:
-            root = None
-            self._B = moved.targets
-        else:
-            root = np.sqrt(data.weights)
-            self._B = root[:, None] * moved.targets
-        # A = X - ones means' where the means are not subtracted from X itself; ones =
-        # root.
-        if self._centred is None or self._centred.operator.shift is None:
-            self._means = None
-        else:
+        self._ones = np.ones(data.n_rows)
+        self._B = moved.targets
+        self._X: Any = moved.X
+        if data.weights is not None:
+            self._ones = np.sqrt(data.weights)
+            self._B = self._ones[:, None] * moved.targets
+            if data.sparse:
+                self._X = sp.csr_array(sp.diags_array(self._ones) @ moved.X)
+            else:
+                self._X = self._ones[:, None] * moved.X
+        # A = X - ones means' where the means are not subtracted from X itself; ones are
+        # the roots of the weights.
+        self._means = None
+        if self._centred is not None and self._centred.operator.shift is not None:
             self._means = self.x_mean
-        self._ones = np.ones(data.n_rows) if root is None else root
-        self._X = _scaled(moved.X, root)
         self.energy = np.einsum("ij,ij->j", self._B, self._B)
         self._cross = self._adjoint(self._B)
         self._full: Array | None = None
@@ -793,15 +792,6 @@ class _LassoIteration:
         if self.rows:
             return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
         return np.abs(A)
-
-
-def _scaled(X: DesignMatrix, root: Array | None) -> Any:
-    """Return X, rows times `root`."""
-    if root is None:
-        return X
-    if sp.issparse(X):
-        return sp.csr_array(sp.diags_array(root) @ X)
-    return root[:, None] * X
 
 
 #: Number of iterations that ADMM is expected to take, and the multiplications that take
