@@ -87,7 +87,7 @@ PAGES_WITH_OUTPUT = docs/guide docs/start docs/index.md \
 
 generated: $(RUN) ## Write all generated files anew: registry, schema, output and pictures of the guide, and what `make pages` writes
 	$(BIN)/python scripts/registry.py
-	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md docs/guide/*.md
+	$(BIN)/python scripts/marked_pages.py docs
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py --write $(PAGES_WITH_OUTPUT)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_pictures.py docs/pictures
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force

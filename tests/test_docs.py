@@ -20,9 +20,13 @@ from mtlrun.lab.experiment.catalogue import catalogue
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGE = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))
+CHOICES = sorted((ROOT / "configs").glob("*/README.md"))
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     ROOT / "results" / "README.md",
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+    ROOT / "tests" / "README.md",
+    *CHOICES,
     *sorted(DOCS.rglob("*.md")),
 ]
 CHAPTERS = [
@@ -36,7 +40,7 @@ TAUGHT = [
     *sorted((DOCS / "guide").glob("*.md")),
 ]
 #: Reference pages, not read from start to end
-REFERENCE = ("methods", "formats", "protocols", "benchmarks", "compare")
+REFERENCE = ("methods", "formats")
 EXAMPLES = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 _PATH = re.compile(
     r"`((?:mtlrun|tests|scripts|benchmarks|examples|configs|\.ci)/[\w./*-]+)"
@@ -71,6 +75,36 @@ def test_files_named_on_pages_exist():
     assert absent == {}
 
 
+def anchors(text):
+    """Return the anchors of the headings of a page, as the site and code hosts do."""
+    headings = re.findall(r"^#{1,4} (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {
+        re.sub(r"[^\w\- ]", "", name).strip().lower().replace(" ", "-")
+        for name in plain
+    }
+
+
+def test_links_between_pages_lead_to_a_file_and_to_a_heading():
+    # Written by the site's build:
+    generated = ("gallery/index", "reference/cli.md", "reference/keys.md", "figures.md")
+    broken = []
+    for page in (*PAGES, *(ROOT / "results").glob("*/claims.md")):
+        text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.S | re.M)
+        for path, _, anchor in re.findall(
+            r"\]\((?!\w+:)([^)#\s]*)(#([^)\s]+))?\)", text
+        ):
+            goal = (page.parent / path).resolve() if path else page
+            if str(goal).endswith(generated):
+                continue
+            is_page = goal.is_file() and goal.suffix == ".md"
+            if not goal.exists() or (
+                anchor and is_page and anchor not in anchors(goal.read_text("utf-8"))
+            ):
+                broken.append(f"{page.relative_to(ROOT)}: {path}#{anchor}")
+    assert broken == []
+
+
 def long_lines(page):
     """Yield the places of lines of prose with more than 100 characters."""
     in_code = False
@@ -87,23 +121,20 @@ def test_prose_is_wrapped_at_100_characters():
     assert [place for page in pages for place in long_lines(page)] == []
 
 
-@pytest.mark.slow
-def test_the_protocols_match_the_experiment_files():
-    text = (DOCS / "protocols.md").read_text("utf-8")
-    assert PAGE["filled"](text) == text, (
-        "run: python scripts/marked_pages.py docs/protocols.md"
-    )
-    for entry in catalogue():
-        assert (f"### `{entry.id}`" in text) == (entry.kind != "train")
+def test_every_paper_states_what_it_leaves_open_beside_its_experiments():
+    papers = {entry.id.split("/")[0] for entry in catalogue() if entry.kind != "train"}
+    assert {path.parent.name for path in CHOICES} == papers
 
 
-def test_choices_of_several_paper_items_are_listed_once():
-    items = [" ".join(item.split()) for item in PAGE["choices"]("mtmkl").split("\n- ")]
-    clean = [item for item in items if "The protocol is clean" in item]
-    assert len(clean) == 1
-    assert clean[0].endswith("(table1, table2)")
-    with pytest.raises(ValueError, match="no experiments of the paper 'none'"):
-        PAGE["choices"]("none")
+def test_details_of_the_site_are_neither_in_its_menu_nor_in_its_search():
+    script = runpy.run_path(str(ROOT / "scripts" / "docs_source.py"))
+    details = [path for name in script["DETAILS"] for path in ROOT.glob(name)]
+    assert {path.name for path in details} >= {"report.md", "claims.md", "README.md"}
+    for path in (*details, DOCS / "compare.md"):
+        place = path.relative_to(ROOT)
+        header = script["page"]("# Title\n", place, path).partition("# Title")[0]
+        is_hidden = "orphan: true" in header and "nosearch: true" in header
+        assert is_hidden == (path in details), place
 
 
 def test_every_method_is_listed_in_the_api():
