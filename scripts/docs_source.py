@@ -16,10 +16,12 @@ import re
 import runpy
 import shutil
 import sys
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import typer.main
+import yaml
 
 from mtlrun.cli.app import app
 
@@ -117,8 +119,19 @@ def page(text: str, place: Path, path: Path) -> str:
     text = _CLASSES.sub(_class_links, text)
     text = _OUTPUT.sub(r"\1```{code-block} text\n:class: output\n", text)
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
+    if words := _search_words().get(uri.removesuffix(".md")):
+        # Main entries of the index ("!") lead the results of a search.
+        entries = "\n".join(f"single: ! {word}" for word in words)
+        text = text.replace("\n", f"\n\n```{{index}}\n{entries}\n```\n", 1)
     is_detail = any(PurePosixPath(origin).match(pattern) for pattern in DETAILS)
     return DETAIL_HEADER + text if is_detail else text
+
+
+@cache
+def _search_words() -> dict[str, list[str]]:
+    """Return the words of docs/searches.yaml that lead to each page."""
+    path = ROOT / "docs" / "searches.yaml"
+    return dict(yaml.safe_load(path.read_text("utf-8"))["words"])
 
 
 def _class_links(link: re.Match[str]) -> str:
