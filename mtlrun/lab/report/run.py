@@ -19,7 +19,7 @@ from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
 from mtlrun.parallel.status import FAILED, TIMEOUT
 from mtlrun.stats import PairedTest
 from mtlrun.utils.io import DIGEST, as_list, jsonable, sealed
-from mtlrun.utils.text import cleaned, present_name
+from mtlrun.utils.text import cleaned
 
 #: Label in place of a data set, for analyses that need none.
 PUBLISHED = "published"
@@ -311,9 +311,9 @@ def read_run(folder: Path) -> Run:
     unsealed = {key: value for key, value in raw.items() if key != DIGEST}
     info = cleaned(raw)
     if info.get("command"):
-        # Options have other names in folders of earlier versions.
-        words = str(info["command"]).split(" ")
-        info["command"] = " ".join(map(present_name, words))
+        # The option has another name in folders of earlier versions.
+        command = str(info["command"])
+        info["command"] = command.replace(" --reading", " --interpretation")
     plan = StoredPlan.model_validate(info)
     run = Run(
         folder=folder,
