@@ -349,7 +349,6 @@ def page_text(
     methods: list[MethodInfo], others: list[type], along_paths: list[str]
 ) -> str:
     """Return the generated part of ``docs/methods.md``."""
-    from mtlrun.estimators.metadata import references
     from mtlrun.estimators.params import sections
 
     by_name = {info.name: info for info in methods}
@@ -357,7 +356,11 @@ def page_text(
     hidden = {classifier.name for classifier in classifiers.values() if classifier}
     listed_methods = [info for info in methods if info.name not in hidden]
     overview = [
-        (f"[{info.name}](#{info.name.lower()})", info.summary, info.source)
+        (
+            f"[{info.name}](#{info.name.lower()})",
+            info.summary,
+            _linked(info.source, info.bibtex),
+        )
         for info in listed_methods
     ]
     wrappers = [
@@ -392,7 +395,8 @@ def page_text(
         _table(("There", "Here", "Strengths"), conversions),
         "MALSAR averages its logistic losses over the rows of a task: with n rows in every task, multiply its strengths"
         " by n. Its\n`Least_SparseTrace` bounds the trace norm instead of penalizing it: no counterpart.\n",
-        "\n".join(["## References\n", "```bibtex", *references().values(), "```", ""]),
+        "## References\n",
+        "`mtlrun list methods --format bibtex` prints all references.\n",
     ]
     return "\n".join(parts)
 
@@ -404,6 +408,12 @@ def _section(info: MethodInfo, classifier: MethodInfo | None) -> str:
         for key, text in info.described(classifier)
     ]
     return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
+
+
+def _linked(source: str, entry: str) -> str:
+    """Return authors and year of a method, linked to the DOI of its BibTeX entry."""
+    doi = re.search(r"doi = {(.*?)}", entry)
+    return f"[{source}](https://doi.org/{doi[1]})" if doi else source
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
