@@ -47,6 +47,7 @@ from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -92,6 +93,11 @@ def usual_bytes(
         + fields * data.targets.size
         + designs * design
     )
+
+
+def _suitable_threads(data: TaskData) -> Any:
+    """Return a context in which BLAS has one thread if the data are small."""
+    return one_thread_if_small(max(data.n_features, data.n_tasks), data.n_rows)
 
 
 def content_key(data: TaskData, *extras: Any) -> str:
@@ -229,7 +235,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             return self
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self._require_memory(data)
-        self._publish(self._fit_data(data))
+        with _suitable_threads(data):
+            result = self._fit_data(data)
+        self._publish(result)
         return self
 
     def _require_memory(self, data: TaskData) -> None:
@@ -579,14 +587,15 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         inner = copy(self)
         inner.fit_intercept = False
         start = getattr(self, "_last_parts", None)
-        if (
-            start is not None
-            and start.shape[1:] == (data.n_features, data.n_tasks)
-            and hasattr(inner, "_solve")
-        ):
-            result = inner._solve(data, start=start)
-        else:
-            result = inner._fit_data(data)
+        with _suitable_threads(data):
+            if (
+                start is not None
+                and start.shape[1:] == (data.n_features, data.n_tasks)
+                and hasattr(inner, "_solve")
+            ):
+                result = inner._solve(data, start=start)
+            else:
+                result = inner._fit_data(data)
         parameters = self._rules
         self.__dict__.update(
             {
