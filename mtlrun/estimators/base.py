@@ -61,8 +61,8 @@ _COPIES = 4
 #: rows. The others run the algorithm of a paper on the rows themselves.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
-#: Dense rows with at most this many numbers are predicted at once, others task by task.
-_FEW = 1 << 20
+#: Numbers in a block of dense rows that are predicted at once.
+_BLOCK_NUMBERS = 1 << 16
 
 
 class DegenerateModelWarning(UserWarning):
@@ -125,6 +125,15 @@ def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array
     intercept : ndarray of shape (n_models,)
     """
     scores = np.empty(X.shape[0])
+    if isinstance(X, np.ndarray):
+        # Blocks, so that the coefficients of all rows need little memory.
+        size = max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))
+        for begin in range(0, len(X), size):
+            rows = slice(begin, begin + size)
+            code = codes[rows]
+            products = np.einsum("ij,ij->i", X[rows], coef[code])
+            scores[rows] = products + intercept[code]
+        return scores
     for rows in rows_by_code(codes):
         code = codes[rows[0]]
         scores[rows] = X[rows] @ coef[code] + intercept[code]
@@ -426,8 +435,6 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         # Code -1 selects the last row, which has the means.
         coef = np.vstack([self.coef_, self.coef_.mean(axis=0)])
         intercept = np.append(self.intercept_, self.intercept_.mean())
-        if isinstance(X, np.ndarray) and X.size <= _FEW:
-            return np.asarray(np.einsum("ij,ij->i", X, coef[codes]) + intercept[codes])
         return scores_by_code(X, codes, coef, intercept)
 
     # --------------------------------------------------------- fits from sums over rows
