@@ -181,7 +181,7 @@ def solve_block_cd(
     return result
 
 
-class Products(NamedTuple):
+class ColumnProducts(NamedTuple):
     """Products of the columns of a shared design A and of targets B.
 
     Rows of both are centered where intercepts are fitted, and multiplied by the root
@@ -209,7 +209,7 @@ class Products(NamedTuple):
     y_mean: Array
 
     @classmethod
-    def of_statistics(cls, statistics: TaskStatistics) -> Products | None:
+    def of_statistics(cls, statistics: TaskStatistics) -> ColumnProducts | None:
         """Return centered products; None for tasks with different rows or weights, and
         for columns whose scales differ so much that products lose digits.
         """
@@ -331,7 +331,7 @@ def solve_lasso_path(
     products = None
     if isinstance(data, TaskStatistics):
         if fit_intercept:
-            products = Products.of_statistics(data)
+            products = ColumnProducts.of_statistics(data)
     elif cd_applies(data, loss, [penalty]):
         products = Design(data, fit_intercept, 1 if rows else data.n_tasks).products
     if products is None or not products.null > 0:
@@ -505,11 +505,11 @@ class Design:
         return 0.5 * float(self.energy.sum())
 
     @property
-    def products(self) -> Products | None:
+    def products(self) -> ColumnProducts | None:
         """The products of all features, where they are there."""
         if self._full is None:
             return None
-        return Products(
+        return ColumnProducts(
             self._full,
             self._cross.T,
             self.energy,
