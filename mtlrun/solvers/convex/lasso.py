@@ -198,7 +198,7 @@ class ColumnProducts(NamedTuple):
     null : float
         The null objective of a loss of scale 1.
     x_mean, y_mean : ndarray of shape (d,) and (T,)
-        What was subtracted from the rows.
+        Means subtracted from the rows.
     """
 
     gram: Array
@@ -226,7 +226,7 @@ class ColumnProducts(NamedTuple):
             return None
         constant = is_dust(squares, totals, sums=True)
         if constant.any():
-            # What centering leaves of them is rounding.
+            # Centering leaves only rounding.
             gram[constant] = 0.0
             gram[:, constant] = 0.0
             cross[:, constant] = 0.0
@@ -362,7 +362,7 @@ class Design:
     data : TaskData
     fit_intercept : bool
     x_mean, y_mean : ndarray of shape (d,) and (T,)
-        What centering subtracts from the rows; zeros without intercepts.
+        Means subtracted from the rows; zeros without intercepts.
     norms : ndarray of shape (d,)
         Of the columns of A.
     energy : ndarray of shape (T,)
@@ -506,7 +506,7 @@ class Design:
 
     @property
     def products(self) -> ColumnProducts | None:
-        """The products of all features, where they are there."""
+        """Products of all features; None while the Gram matrix is missing."""
         if self._full is None:
             return None
         return ColumnProducts(
