@@ -344,7 +344,7 @@ def solve_lasso_path(
         tol=tol,
         max_epochs=min(max_iter, max_epochs),
     )
-    # Relative gaps are those of a loss of scale 1.
+    # Relative gaps do not depend on the scale of the loss.
     sizes = np.maximum(descent.primal, NULL_SHARE * products.null)
     gap = np.maximum(descent.primal - np.maximum(descent.dual, 0.0), 0.0) / sizes
     energy = float(products.energy.sum())
@@ -803,7 +803,7 @@ _CALLS = 30_000
 def _work_of_admm(side: int, n_features: int, n_tasks: int) -> float:
     """Return the multiplications that a run of ADMM takes, about.
 
-    They are those of an eigendecomposition of rank `side`, and of the iterations.
+    An eigendecomposition of rank `side` and the iterations count.
     """
     return side**3 + _ITERATIONS * (side * n_features * n_tasks + _CALLS)
 
