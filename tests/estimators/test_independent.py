@@ -363,7 +363,6 @@ def test_features_constant_within_tasks_allow_solving_a_lasso_together(
         Lasso(1e-3 / 21, tol=1e-12, max_iter=100_000).fit(X[ids == t], y[ids == t])
         for t in range(5)
     ]
-    monkeypatch.setattr(independent, "fit_sklearn", None)
     monkeypatch.setattr(IndependentLasso, "_fit_one", None)
     model = IndependentLasso(1e-3, tol=1e-12).fit(X, y, task_id=ids)
     assert not model.coef_[:, [0, 3]].any()

@@ -6,8 +6,7 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import MultiTaskLasso
 from sklearn.model_selection import KFold
 
-from mtlrun.estimators import IndependentLasso, JointFeatureMTLCV, SparseMTLCV
-from mtlrun.estimators import independent as independent_module
+from mtlrun.estimators import JointFeatureMTLCV, SparseMTLCV
 from mtlrun.penalties.norms import L1, L21, TraceNorm
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.objective import duality_gap
@@ -41,7 +40,6 @@ def count_descents(monkeypatch):
         return descend(*args, **options)
 
     monkeypatch.setattr(lasso, "descend", counted)
-    monkeypatch.setattr(independent_module, "descend", counted)
     return calls
 
 
@@ -144,12 +142,6 @@ def test_each_fold_is_one_descent_without_decompositions(
     assert fitted.scores_path_.shape == (50, 5)
 
 
-def test_all_tasks_of_a_lasso_with_shared_rows_are_one_descent(count_descents):
-    X, Y = make()
-    IndependentLasso(1.0).fit(X, Y)
-    assert len(count_descents) == 1
-
-
 def test_scores_are_those_of_separate_fits_of_scikit_learn():
     X, Y = make()
     model = JointFeatureMTLCV(cv=FOLDS, scoring="mse", alphas=8, tol=1e-8).fit(X, Y)
@@ -158,14 +150,3 @@ def test_scores_are_those_of_separate_fits_of_scikit_learn():
         other = MultiTaskLasso(alpha / len(train), tol=1e-10, max_iter=100_000)
         errors = other.fit(X[train], Y[train]).predict(X[test]) - Y[test]
         assert score == pytest.approx(np.square(errors).mean(), rel=1e-5)
-
-
-def test_the_fallback_gives_the_same_scores(monkeypatch):
-    X, Y = make()
-    together = SparseMTLCV(cv=FOLDS, alphas=6, tol=1e-9).fit(X, Y)
-    monkeypatch.setattr(
-        "mtlrun.estimators.convex.solve_lasso_path", lambda *_, **__: None
-    )
-    apart = SparseMTLCV(cv=FOLDS, alphas=6, tol=1e-9).fit(X, Y)
-    assert_allclose(together.scores_path_, apart.scores_path_, rtol=1e-6)
-    assert together.alpha_ == apart.alpha_

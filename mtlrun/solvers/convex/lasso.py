@@ -181,7 +181,7 @@ def solve_block_cd(
     return result
 
 
-class Products(NamedTuple):
+class ColumnProducts(NamedTuple):
     """Products of the columns of a shared design A and of targets B.
 
     Rows of both are centered where intercepts are fitted, and multiplied by the root
@@ -198,7 +198,7 @@ class Products(NamedTuple):
     null : float
         The null objective of a loss of scale 1.
     x_mean, y_mean : ndarray of shape (d,) and (T,)
-        What was subtracted from the rows.
+        Means subtracted from the rows.
     """
 
     gram: Array
@@ -209,7 +209,7 @@ class Products(NamedTuple):
     y_mean: Array
 
     @classmethod
-    def of_statistics(cls, statistics: TaskStatistics) -> Products | None:
+    def of_statistics(cls, statistics: TaskStatistics) -> ColumnProducts | None:
         """Return centered products; None for tasks with different rows or weights, and
         for columns whose scales differ so much that products lose digits.
         """
@@ -226,7 +226,7 @@ class Products(NamedTuple):
             return None
         constant = is_dust(squares, totals, sums=True)
         if constant.any():
-            # What centering leaves of them is rounding.
+            # Centering leaves only rounding.
             gram[constant] = 0.0
             gram[:, constant] = 0.0
             cross[:, constant] = 0.0
@@ -331,7 +331,7 @@ def solve_lasso_path(
     products = None
     if isinstance(data, TaskStatistics):
         if fit_intercept:
-            products = Products.of_statistics(data)
+            products = ColumnProducts.of_statistics(data)
     elif cd_applies(data, loss, [penalty]):
         products = Design(data, fit_intercept, 1 if rows else data.n_tasks).products
     if products is None or not products.null > 0:
@@ -344,7 +344,7 @@ def solve_lasso_path(
         tol=tol,
         max_epochs=min(max_iter, max_epochs),
     )
-    # Relative gaps are those of a loss of scale 1.
+    # Relative gaps do not depend on the scale of the loss.
     sizes = np.maximum(descent.primal, NULL_SHARE * products.null)
     gap = np.maximum(descent.primal - np.maximum(descent.dual, 0.0), 0.0) / sizes
     energy = float(products.energy.sum())
@@ -362,7 +362,7 @@ class Design:
     data : TaskData
     fit_intercept : bool
     x_mean, y_mean : ndarray of shape (d,) and (T,)
-        What centering subtracts from the rows; zeros without intercepts.
+        Means subtracted from the rows; zeros without intercepts.
     norms : ndarray of shape (d,)
         Of the columns of A.
     energy : ndarray of shape (T,)
@@ -505,11 +505,11 @@ class Design:
         return 0.5 * float(self.energy.sum())
 
     @property
-    def products(self) -> Products | None:
-        """The products of all features, where they are there."""
+    def products(self) -> ColumnProducts | None:
+        """Products of all features; None while the Gram matrix is missing."""
         if self._full is None:
             return None
-        return Products(
+        return ColumnProducts(
             self._full,
             self._cross.T,
             self.energy,
@@ -803,7 +803,7 @@ _CALLS = 30_000
 def _work_of_admm(side: int, n_features: int, n_tasks: int) -> float:
     """Return the multiplications that a run of ADMM takes, about.
 
-    They are those of an eigendecomposition of rank `side`, and of the iterations.
+    An eigendecomposition of rank `side` and the iterations count.
     """
     return side**3 + _ITERATIONS * (side * n_features * n_tasks + _CALLS)
 
