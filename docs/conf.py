@@ -6,6 +6,7 @@ import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
+import yaml
 from sphinx.application import Sphinx
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
@@ -122,6 +123,12 @@ def _plain_words(
     lines[:] = plain_words(lines)
 
 
+def _pages_with_search_words(app: Sphinx, env: object, *changes: set[str]) -> list[str]:
+    """Read these pages in each build: Sphinx forgets the entries of unchanged pages."""
+    words = yaml.safe_load(Path(app.confdir, "searches.yaml").read_text("utf-8"))
+    return [page for page in words["words"] if page in app.env.found_docs]
+
+
 def setup(app: Sphinx) -> None:
     """Repair docstrings on their way, and leave pages where old ones were."""
     warnings.filterwarnings(
@@ -129,4 +136,5 @@ def setup(app: Sphinx) -> None:
     )
     app.connect("autodoc-process-docstring", _example, priority=100)  # before numpydoc
     app.connect("autodoc-process-docstring", _plain_words, priority=900)
+    app.connect("env-get-outdated", _pages_with_search_words)
     app.connect("build-finished", _redirects)

@@ -122,8 +122,8 @@ def page(text: str, place: Path, path: Path) -> str:
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
     if words := _search_words().get(uri.removesuffix(".md")):
         # Main entries of the index ("!") lead the results of a search.
-        entries = "\n".join(f"single: ! {word}" for word in words)
-        text = text.replace("\n", f"\n\n```{{index}}\n{entries}\n```\n", 1)
+        entries = ", ".join(f"! {word}" for word in words)
+        text = text.replace("\n", f"\n\n```{{index}} {entries}\n```\n", 1)
     is_detail = any(PurePosixPath(origin).match(pattern) for pattern in DETAILS)
     return DETAIL_HEADER + text if is_detail else text
 

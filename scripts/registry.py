@@ -407,6 +407,9 @@ def _section(info: MethodInfo, classifier: MethodInfo | None) -> str:
         f"- {key}: {f'`{text}`' if key in code else text}"
         for key, text in info.described(classifier)
     ]
+    if classifier and not set(classifier.cite) <= set(info.cite):
+        keys = ", ".join(classifier.cite)
+        lines.append(f"- Source of the classifier: {classifier.source} ({keys})")
     return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
 
 

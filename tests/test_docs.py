@@ -480,6 +480,12 @@ def test_words_and_answers_of_the_search_are_pages():
         assert (DOCS / f"{page}.md").is_file(), page
 
 
+def test_the_words_of_a_search_become_main_entries_of_the_index():
+    script = runpy.run_path(str(ROOT / "scripts" / "docs_source.py"))
+    text = script["page"]("# Title\n\nText\n", Path("tables.md"), DOCS / "tables.md")
+    assert text.startswith("# Title\n\n```{index} ! missing values, ! NaN, ")
+
+
 @pytest.fixture
 def ranking():
     """The search in five pages, of which one has a word in its title."""
