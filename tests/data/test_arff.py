@@ -436,3 +436,20 @@ def test_quoted_values_are_read_as_written(
     table = read_table(path)
     expected = [normalized(value) for value in values]
     assert Names.of(table.text("c").astype(str)).names == expected
+
+
+def test_sparse_rows_have_the_order_of_the_features_of_a_dense_model(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "t.arff").write_text(
+        "@relation r\n@attribute a numeric\n@attribute word {u,v}\n"
+        "@attribute b numeric\n@data\n{0 1,1 v,2 3}\n{2 5}\n"
+    )
+    schema = Schema(
+        n_features=3,
+        features=("b", "word", "a"),
+        table=True,
+        categories={"word": ["u", "v"]},
+    )
+    rows = read_rows(tmp_path / "t.arff", schema)
+    assert rows.X.toarray().tolist() == [[3, 1, 1], [5, 0, 0]]

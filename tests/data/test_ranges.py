@@ -140,3 +140,27 @@ def test_new_rows_are_rejected_only_for_large_numbers(tmp_path):
 def test_data_sets_loaded_by_name_are_checked():
     with pytest.raises(DataError, match=r"simulated-rmtl: row 1: .*'task 0'"):
         load_dataset("simulated-rmtl", n=10, d=3, m=2, noise=1e200, kind="value")
+
+
+@pytest.mark.parametrize(
+    ("transform", "refused", "accepted"),
+    [
+        ("log", [0.0, -1.0], [1e-300, 2.0]),
+        ("sqrt", [-1e-300], [0.0, 2.0]),
+        ("logit", [0.0, 1.0, -1.0, 2.0], [1e-300, 0.5, 1 - 1e-15]),
+    ],
+)
+def test_targets_without_a_value_on_the_new_scale_are_refused_with_their_row(
+    transform, refused, accepted
+):
+    roles = Roles("y", "task", transform=transform)
+    columns = {"task": ["a", "b"] * 3, "x": np.arange(6.0)}
+    for value in accepted:
+        y = [value, 0.25, 0.5, 0.75, 0.125, 0.25]
+        make_dataset(table_of_frame(pd.DataFrame({**columns, "y": y})), roles)
+    for value in refused:
+        y = [0.25, value, 0.5, 0.75, 0.125, 0.25]
+        table = table_of_frame(pd.DataFrame({**columns, "y": y}))
+        with pytest.raises(DataError, match="row 2") as caught:
+            make_dataset(table, roles)
+        assert f"--transform {transform}" in caught.value.remedy
