@@ -45,7 +45,7 @@ class Counts:
 # of their callers. Raised on 2026-11-29: tests of differences between tasks check what
 # they assume of the rows.
 LIMITS = {
-    "reproduce": Counts(files=97, functions=928, classes=73),
+    "reproduce": Counts(files=97, functions=930, classes=74),
     "compare": Counts(files=129, functions=1270, classes=122),
 }
 
