@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 import traceback
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
@@ -77,6 +78,23 @@ def attempt_in_worker(
 
     with parallel_config(backend="sequential"), shared_by(n_workers):
         return attempt(function, *arguments)
+
+
+def seconds_left(deadline: float | None, limit: float | None = None) -> float | None:
+    """Return the seconds until a deadline, at most `limit`; None: no bound.
+
+    Parameters
+    ----------
+    deadline : float or None
+        Time of `time.monotonic`.
+    limit : float, optional
+    """
+    if deadline is None:
+        return limit
+    seconds_until_end = max(deadline - time.monotonic(), 0.0)
+    if limit is None:
+        return seconds_until_end
+    return min(seconds_until_end, limit)
 
 
 def _remove_folders(text: str) -> str:

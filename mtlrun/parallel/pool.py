@@ -23,13 +23,9 @@ from mtlrun.parallel.outcome import (
     attempt,
     attempt_in_worker,
     run_concurrently,
-)
-from mtlrun.parallel.worker import (
-    Worker,
-    close_workers,
-    create_workers,
     seconds_left,
 )
+from mtlrun.parallel.worker import Worker, close_workers, create_workers
 from mtlrun.problem.memory import free_bytes
 
 BACKENDS = ("processes", "threading", "dask")

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import IO
 
-from mtlrun.parallel.outcome import Outcome
+from mtlrun.parallel.outcome import Outcome, seconds_left
 from mtlrun.parallel.serving import FORK, WAIT, dumps, receive, send
 from mtlrun.parallel.status import FAILED, TIMEOUT
 from mtlrun.utils.plugins import pathless
@@ -339,23 +339,6 @@ class _Alarm:
     def _ring(self) -> None:
         self.has_rung = True
         self._function()
-
-
-def seconds_left(deadline: float | None, limit: float | None = None) -> float | None:
-    """Return the seconds until a deadline, at most `limit`; None: no bound.
-
-    Parameters
-    ----------
-    deadline : float or None
-        Time of `time.monotonic`.
-    limit : float, optional
-    """
-    if deadline is None:
-        return limit
-    seconds_until_end = max(deadline - time.monotonic(), 0.0)
-    if limit is None:
-        return seconds_until_end
-    return min(seconds_until_end, limit)
 
 
 def create_workers(n_workers: int) -> tuple[Worker, ...]:

@@ -34,7 +34,10 @@ def jsonable(value: Any) -> Any:
             plain[str(key)] = item if _is_plain(item) else jsonable(item)
         return plain
     if isinstance(value, list | tuple):
-        return [item if _is_plain(item) else jsonable(item) for item in value]
+        items = []
+        for item in value:
+            items.append(item if _is_plain(item) else jsonable(item))
+        return items
     if isinstance(value, set | frozenset):
         return sorted(jsonable(v) for v in value)
     if hasattr(value, "tolist"):
