@@ -14,7 +14,6 @@ from mtlrun.catalog.registry import build
 from mtlrun.chunks.compare import Chunked, candidate_of
 from mtlrun.chunks.summed import FoldSearch, Training, values_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files
-from mtlrun.comparison.candidates import Candidate
 from mtlrun.data.reading.files import data_file
 from mtlrun.engine.job import grid_edges
 from mtlrun.estimators.metadata import Scale
@@ -86,7 +85,15 @@ def train_chunks(
     folder = output / training.id
     refuse_links(output, folder)
     check_settings(folder, training.config, force)
-    candidate = _candidate(training)
+    method = training.method
+    # The grid of the file replaces the default grid, so the size of the data is not
+    # used.
+    candidate = candidate_of(method.estimator, Scale(1, 2))
+    params = {**candidate.params, **method.params}
+    candidate = replace(candidate, params=params, grid=dict(method.grid))
+    for values in values_of(candidate)[:1]:
+        # A wrong parameter is reported before the data are read.
+        build({"estimator": candidate.estimator, "params": {**params, **values}})
     table = ChunkedTable.of(
         _files(training.files), **training.data.model_dump(exclude={"files"})
     )
@@ -124,26 +131,6 @@ def train_chunks(
     with writing(folder, CANNOT_WRITE_REMEDY):
         save_training(Trained(saved_model, result, ""), folder)
     return TrainingSummary(folder, result)
-
-
-def _candidate(training: ChunkTraining) -> Candidate:
-    """Return the method with its parameters and grid.
-
-    Raises
-    ------
-    UserError
-        If the method cannot be made with its first parameters.
-    """
-    method = training.method
-    # The grid of the file replaces the default grid, so the size of the data is not
-    # used.
-    candidate = candidate_of(method.estimator, Scale(1, 2))
-    params = {**candidate.params, **method.params}
-    candidate = replace(candidate, params=params, grid=dict(method.grid))
-    for values in values_of(candidate)[:1]:
-        # A wrong parameter is reported before the data are read.
-        build({"estimator": candidate.estimator, "params": {**params, **values}})
-    return candidate
 
 
 def _files(path: Path) -> list[Path]:

@@ -35,9 +35,19 @@ def prediction_lines(model: Model) -> list[str]:
     """
     estimator = innermost(model.estimator)
     if isinstance(estimator, TaskMean):
+        tasks = task_names(model)
+        texts = []
+        for task, value in zip(tasks, _mean_of_each_task(model).tolist(), strict=True):
+            texts.append(f"{task} {value:.4g}")
+        n_more = len(tasks) - MAX_TASKS
+        if n_more > 0:
+            texts = texts[:MAX_TASKS]
+            texts.append(f"and {n_more} more")
+        values_text = ", ".join(texts)
+        task_values = f"  {values_text}{_scale_note(model)}"
         return [
             "prediction: the mean of the task in its training rows; no column is used",
-            _task_values(model, _mean_of_each_task(model)),
+            task_values,
         ]
     if isinstance(estimator, LastValue):
         line = "prediction: the last value of the task; no column is used"
@@ -70,20 +80,6 @@ def _mean_of_each_task(model: Model) -> np.ndarray:
         return means
     # Labels are -1 and +1.
     return (1 + means) / 2
-
-
-def _task_values(model: Model, values: np.ndarray) -> str:
-    """Return a line with the value of each task."""
-    tasks = task_names(model)
-    texts = []
-    for task, value in zip(tasks, values.tolist(), strict=True):
-        texts.append(f"{task} {value:.4g}")
-    n_more = len(tasks) - MAX_TASKS
-    if n_more > 0:
-        texts = texts[:MAX_TASKS]
-        texts.append(f"and {n_more} more")
-    values_text = ", ".join(texts)
-    return f"  {values_text}{_scale_note(model)}"
 
 
 def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
