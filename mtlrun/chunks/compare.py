@@ -152,7 +152,9 @@ class Chunked:
                 table = replace(table, weight_unit=table.weight_unit * mean)
             parts, tasks = statistics_of(table, sums, folds)
             statistics = Folds(parts)
-        _check_sizes(statistics, tasks)
+        rows = np.array([part.n_rows for part in statistics.parts])
+        largest_folds = np.sort(rows, axis=0)[-2:].sum(axis=0)
+        check_tasks(rows.sum(axis=0) - largest_folds, tasks, len(rows))
         notes = table.notes_on_weights(tasks)
         for note in notes:
             say(note)
@@ -294,16 +296,6 @@ class Chunked:
         return Model(estimator, None, description)
 
 
-def _check_sizes(folds: Folds, tasks: Sequence[str]) -> None:
-    """Raise an error if some training part has no row of a task.
-
-    The smallest training parts are all rows but two folds.
-    """
-    rows = np.array([part.n_rows for part in folds.parts])
-    largest_folds = np.sort(rows, axis=0)[-2:].sum(axis=0)
-    check_tasks(rows.sum(axis=0) - largest_folds, tasks, len(rows))
-
-
 def _unscaled(estimator: HierarchicalMTL, training: Training) -> ScaledTargets:
     """Return a model of scaled features and targets as one of the original columns.
 
@@ -349,26 +341,21 @@ def candidate_of(name: str, scale: Scale) -> Candidate:
         return Candidate(name, TRIVIAL, "IndependentRidge")
     estimator = "IndependentRidge" if name == "PooledRidge" else name
     if not hasattr(build(estimator), "fit_statistics"):
-        raise _needs_rows(name)
+        able = []
+        for other in METHODS:
+            if getattr(load_class(other), "_by_sums", False):
+                able.append(other)
+        regressor = name.removesuffix("Classifier")
+        remedy = "Use another one"
+        if regressor != name and regressor in able:
+            remedy = f"Use {regressor} (squared loss on labels -1 and +1)"
+        raise ConfigError(
+            f"{name} needs the rows: only the squared loss can be computed from sums "
+            "over chunks",
+            f"{remedy}, or a sample of the rows as one file. From chunks: "
+            f"{', '.join(able)}.",
+        )
     return registered(name, scale, SEARCH_TOL, FIT_TOL)
-
-
-def _needs_rows(name: str) -> ConfigError:
-    """Return the error for a method that cannot be fitted to sums."""
-    able = []
-    for other in METHODS:
-        if getattr(load_class(other), "_by_sums", False):
-            able.append(other)
-    regressor = name.removesuffix("Classifier")
-    remedy = "Use another one"
-    if regressor != name and regressor in able:
-        remedy = f"Use {regressor} (squared loss on labels -1 and +1)"
-    return ConfigError(
-        f"{name} needs the rows: only the squared loss can be computed from sums over "
-        "chunks",
-        f"{remedy}, or a sample of the rows as one file. From chunks: "
-        f"{', '.join(able)}.",
-    )
 
 
 @dataclass(repr=False, kw_only=True)
@@ -412,7 +399,13 @@ def compare_chunks(
         weight=roles.weight,
         drop=roles.drop,
     )
-    candidate_names = _candidate_names(options.methods)
+    names = ["TaskMean", "IndependentRidge", "PooledRidge", TUNED]
+    for name in list(options.methods) or ["default"]:
+        if name == "default":
+            names += METHODS_BY_DEFAULT
+        else:
+            names.append(name)
+    candidate_names = list(dict.fromkeys(names))
     for name in candidate_names:
         # A method that needs the rows is refused before the files are read. The scale
         # is only known afterwards.
@@ -425,17 +418,6 @@ def compare_chunks(
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         data = Chunked.read(table, pool, options.splits, options.seed, say, folder)
         return _compare(data, candidate_names, options, changed, files)
-
-
-def _candidate_names(methods: Iterable[str]) -> list[str]:
-    """Return the baselines and the methods to compare, each once."""
-    names = ["TaskMean", "IndependentRidge", "PooledRidge", TUNED]
-    for name in list(methods) or ["default"]:
-        if name == "default":
-            names += METHODS_BY_DEFAULT
-        else:
-            names.append(name)
-    return list(dict.fromkeys(names))
 
 
 def _compare(
@@ -456,7 +438,30 @@ def _compare(
     search.run(combinations(range(n_folds), 2))
     entries, coef, intercept = _fit_without_folds(data, search)
     data.say("second pass: losses of the rows left out")
-    evaluation = _evaluation(data, options, data.losses(coef, intercept))
+    n_tasks = len(data.tasks)
+    shape: tuple[int, ...] = (data.n_rows,)
+    if data.table.task is None:
+        shape = (data.n_rows, n_tasks)
+    smallest = SMALLEST
+    if options.smallest_gain is not None:
+        smallest = options.smallest_gain
+    margin = MARGIN
+    if options.margin is not None:
+        margin = options.margin
+    evaluation = SummedEvaluation(
+        # Only the shape of the targets matters: a view of one number takes no memory.
+        y=np.broadcast_to(np.nan, shape),
+        row_index=RowIndex(n_tasks),
+        rows=[],
+        new=[],
+        n_folds=options.splits,
+        n_repeats=1,
+        measure=NMSE,
+        smallest=smallest,
+        margin=margin,
+        metric=data.metric,
+        sums=data.losses(coef, intercept),
+    )
     name = table.files[0].parent.name or "files"
     board = Leaderboard(
         title=f"Does multi-task learning help on {name}?",
@@ -486,37 +491,6 @@ def _compare(
         },
         saved=best_label,
         tables=table.files,
-    )
-
-
-def _evaluation(
-    data: Chunked,
-    options: CompareOptions,
-    sums: Mapping[tuple[int, int | None], Array],
-) -> SummedEvaluation:
-    n_tasks = len(data.tasks)
-    shape: tuple[int, ...] = (data.n_rows,)
-    if data.table.task is None:
-        shape = (data.n_rows, n_tasks)
-    smallest = SMALLEST
-    if options.smallest_gain is not None:
-        smallest = options.smallest_gain
-    margin = MARGIN
-    if options.margin is not None:
-        margin = options.margin
-    return SummedEvaluation(
-        # Only the shape of the targets matters: a view of one number takes no memory.
-        y=np.broadcast_to(np.nan, shape),
-        row_index=RowIndex(n_tasks),
-        rows=[],
-        new=[],
-        n_folds=options.splits,
-        n_repeats=1,
-        measure=NMSE,
-        smallest=smallest,
-        margin=margin,
-        metric=data.metric,
-        sums=sums,
     )
 
 
@@ -650,7 +624,10 @@ def _add_fit(
     started = time.perf_counter()
     entry.fold_losses[fold] = search.fold_losses(candidate, fold, params)
     scores = data.scores(fold, fit.coef, fit.intercept)[data.metric]
-    entry.tasks[fold] = [_defined(value) for value in scores]
+    tasks: list[float | None] = []
+    for score in scores.tolist():
+        tasks.append(None if math.isnan(score) else score)
+    entry.tasks[fold] = tasks
     entry.scores[fold] = float(np.nanmean(scores))
     # The strengths of single tasks are not listed.
     entry.chosen[fold] = {} if candidate.label == TUNED else params
@@ -660,13 +637,6 @@ def _add_fit(
     search_seconds = search.seconds[candidate.label] / len(data.folds.parts)
     entry.fit_seconds.append(fit_seconds)
     entry.seconds.append(search_seconds + fit_seconds)
-
-
-def _defined(value: float) -> float | None:
-    """Return a score as a float, None for NaN."""
-    if math.isnan(value):
-        return None
-    return float(value)
 
 
 def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:

@@ -318,7 +318,12 @@ def _store_fold(
     for key, half in totals.items():
         if unit != 1.0:
             half = half / unit
-        sums.products[key] = _from_half(half)
+        # The half has size * (size + 1) / 2 entries.
+        size = (math.isqrt(8 * len(half) + 1) - 1) // 2
+        upper = np.zeros((size, size))
+        upper[np.triu_indices(size)] = half
+        lower = np.triu(upper, 1).T  # without the diagonal, which is in `upper`
+        sums.products[key] = upper + lower
     statistics = fold_statistics(table, sums, fold, names)
     arrays = {
         "tasks": statistics.tasks,
@@ -335,16 +340,6 @@ def _store_fold(
     for name, array in arrays.items():
         np.save(_array_file(folder, fold, name), np.ascontiguousarray(array))
     _features_file(folder, fold).write_text("\n".join(statistics.features))
-
-
-def _from_half(half: Array) -> Array:
-    """Return a symmetric matrix from its upper triangle, row by row."""
-    # The half has size * (size + 1) / 2 entries.
-    size = (math.isqrt(8 * len(half) + 1) - 1) // 2
-    upper = np.zeros((size, size))
-    upper[np.triu_indices(size)] = half
-    lower = np.triu(upper, 1).T  # without the diagonal, which is in `upper`
-    return upper + lower
 
 
 def _array_file(folder: Path, fold: int, name: str) -> Path:

@@ -84,7 +84,15 @@ class Training(ScaledStatistics):
             # The leaderboard notes which methods did not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
             if candidate.label == TUNED:
-                W, b, model = self._fit_tuned(params["alpha"])
+                n_tasks = self.statistics.n_tasks
+                strength_by_task = np.broadcast_to(params["alpha"], n_tasks)
+                W = np.empty((self.statistics.n_features, n_tasks))
+                b = np.empty(n_tasks)
+                for alpha in np.unique(strength_by_task):
+                    model = self._ridge(float(alpha))
+                    is_task = strength_by_task == alpha
+                    W[:, is_task] = model.coef_.T[:, is_task]
+                    b[is_task] = model.intercept_[is_task]
             else:
                 W, b, model = self._fit_model(candidate, params)
         if candidate.family == TRIVIAL:
@@ -92,19 +100,6 @@ class Training(ScaledStatistics):
             b = target_moments(self.statistics)[0]
         coef = W * self.factors[:, None] * self.scale
         return LinearFit(coef, b * self.scale + self.center, model)
-
-    def _fit_tuned(self, strengths: Sequence[float] | float) -> LinearFit:
-        """Fit the ridge of each task with its own strength."""
-        n_tasks = self.statistics.n_tasks
-        strength_by_task = np.broadcast_to(strengths, n_tasks)
-        W = np.empty((self.statistics.n_features, n_tasks))
-        b = np.empty(n_tasks)
-        for alpha in np.unique(strength_by_task):
-            model = self._ridge(float(alpha))
-            is_task = strength_by_task == alpha
-            W[:, is_task] = model.coef_.T[:, is_task]
-            b[is_task] = model.intercept_[is_task]
-        return LinearFit(W, b, model)
 
     def _fit_model(self, candidate: Candidate, params: Mapping[str, Any]) -> LinearFit:
         name = candidate.estimator
@@ -461,16 +456,53 @@ class SummedEvaluation(Evaluation):
         def row_sums(task: int | None, total: float) -> RowSums:
             """Return the sums of the rows of a task with their total weight."""
             unit = total * second_mean * n_compared
-            return self._row_sums(first, second, task, total, unit, ratio)
+            totals = np.zeros(5)
+            for fold, S in self._sums_by_fold(first, task).items():
+                u = np.zeros(len(S))
+                u[2 + second[fold]] += ratio / unit
+                u[2 + first[fold]] -= 1 / unit
+                totals += (
+                    u @ S @ u,
+                    S[0] @ u,
+                    S[1] @ u / total,
+                    S[1, 1] / total**2,
+                    S[0, 0],
+                )
+            return RowSums(
+                part_squared=totals[0],
+                part=totals[1],
+                part_times_share=totals[2],
+                share_squared=totals[3],
+                n_rows=round(totals[4]),
+            )
 
         if self.y.ndim == 1:
             compared = np.flatnonzero(is_compared).tolist()
-            error, df, n_rows = _error_by_task(
-                [row_sums(t, weight[t]) for t in compared]
-            )
+            rows_by_task = [row_sums(t, weight[t]) for t in compared]
+            variances = []
+            for rows in rows_by_task:
+                square = rows.part_squared
+                if rows.n_rows > 1:
+                    square = (
+                        rows.part_squared
+                        - 2 * rows.part * rows.part_times_share
+                        + rows.part**2 * rows.share_squared
+                    )
+                correction_of_mean = rows.n_rows / max(rows.n_rows - 1, 1)
+                variances.append(correction_of_mean * max(square, 0.0))
+            n_rows = sum(rows.n_rows for rows in rows_by_task)
+            error = math.sqrt(sum(variances))
+            df = n_rows - len(rows_by_task)
         else:
             total = 1.0 if key is None else weight[key]
-            error, df, n_rows = _error_of_rows(row_sums(key, total))
+            # Rows are independent of each other, but the tasks of a row are not.
+            rows = row_sums(key, total)
+            n_rows = rows.n_rows
+            df = n_rows - 1
+            error = math.inf
+            if n_rows > 1:
+                square = n_rows * rows.part_squared - rows.part**2
+                error = math.sqrt(max(square, 0.0) / (n_rows - 1))
         return Gain(
             value=1 - ratio,
             error=self.correction(self.n_repeats) * error,
@@ -490,76 +522,8 @@ class SummedEvaluation(Evaluation):
                 sums[fold] = S
         return sums
 
-    def _row_sums(
-        self,
-        first: Mapping[int, Any],
-        second: Mapping[int, Any],
-        task: int | None,
-        total: float,
-        unit: float,
-        ratio: float,
-    ) -> RowSums:
-        """Add up the contributions of rows to the gain.
-
-        The part of a row is u' V with u = (ratio * second - first) / unit, which picks
-        the losses of the two methods out of V. The share of a row is its weight over
-        `total`.
-        """
-        totals = np.zeros(5)
-        for fold, S in self._sums_by_fold(first, task).items():
-            u = np.zeros(len(S))
-            u[2 + second[fold]] += ratio / unit
-            u[2 + first[fold]] -= 1 / unit
-            totals += (
-                u @ S @ u,
-                S[0] @ u,
-                S[1] @ u / total,
-                S[1, 1] / total**2,
-                S[0, 0],
-            )
-        return RowSums(
-            part_squared=totals[0],
-            part=totals[1],
-            part_times_share=totals[2],
-            share_squared=totals[3],
-            n_rows=round(totals[4]),
-        )
-
 
 def _total_loss(sums: Mapping[int, Array], positions: Mapping[int, Any]) -> float:
     """Return the weighted sum of the losses of a method over folds."""
     total: float = sum(S[0, 2 + positions[fold]] for fold, S in sums.items())
     return total
-
-
-def _error_by_task(rows_by_task: Sequence[RowSums]) -> tuple[float, int, int]:
-    """Return standard error, degrees of freedom and rows, if each row has one task.
-
-    The rows of a task vary about their mean; tasks are independent of each other.
-    """
-    variances = []
-    for rows in rows_by_task:
-        square = rows.part_squared
-        if rows.n_rows > 1:
-            square = (
-                rows.part_squared
-                - 2 * rows.part * rows.part_times_share
-                + rows.part**2 * rows.share_squared
-            )
-        correction_of_mean = rows.n_rows / max(rows.n_rows - 1, 1)
-        variances.append(correction_of_mean * max(square, 0.0))
-    n_rows = sum(rows.n_rows for rows in rows_by_task)
-    return math.sqrt(sum(variances)), n_rows - len(rows_by_task), n_rows
-
-
-def _error_of_rows(rows: RowSums) -> tuple[float, int, int]:
-    """Return standard error, degrees of freedom and rows, if rows have all tasks.
-
-    Rows are independent of each other, but the tasks of a row are not.
-    """
-    n_rows = rows.n_rows
-    error = math.inf
-    if n_rows > 1:
-        square = n_rows * rows.part_squared - rows.part**2
-        error = math.sqrt(max(square, 0.0) / (n_rows - 1))
-    return error, n_rows - 1, n_rows

@@ -275,31 +275,23 @@ def sums_of(
             for key, V in work.groups(chunk, table):
                 size, n_rows = V.shape
                 if key not in sums.products:
-                    _check_memory(sums, size, table)
+                    n_products = len(sums.products) + 1
+                    n_bytes = 16 * size**2
+                    before = (n_products - 1) * n_bytes >> _LOG2_CHECKED_BYTES
+                    after = n_products * n_bytes >> _LOG2_CHECKED_BYTES
+                    if before != after:
+                        n_folds = counted(n_products, "fold")
+                        n_features = counted(len(table.features), "feature")
+                        memory.require(
+                            n_products * n_bytes,
+                            f"the sums of {n_folds} of tasks with {n_features}",
+                            "Leave out features (--drop), or take fewer folds.",
+                        )
                 sums.add(key, V @ V.T, n_rows)
             sums.rows += chunk.Z.shape[1]
             progress(sums.rows, n_files)
     release_memory()
     return sums
-
-
-def _check_memory(sums: Sums, size: int, table: ChunkedTable) -> None:
-    """Raise an error if another product of size x size does not fit into memory.
-
-    Free memory is looked up only after every 64 MB, because that takes time.
-    """
-    n_products = len(sums.products) + 1
-    n_bytes = 16 * size**2
-    before = (n_products - 1) * n_bytes >> _LOG2_CHECKED_BYTES
-    after = n_products * n_bytes >> _LOG2_CHECKED_BYTES
-    if before != after:
-        n_folds = counted(n_products, "fold")
-        n_features = counted(len(table.features), "feature")
-        memory.require(
-            n_products * n_bytes,
-            f"the sums of {n_folds} of tasks with {n_features}",
-            "Leave out features (--drop), or take fewer folds.",
-        )
 
 
 def add_up(

@@ -121,8 +121,12 @@ class Chunk:
                 # Rows that lack different targets are together: their sums are taken
                 # for each target apart.
                 for target in range(n_targets):
-                    part, part_weights = _rows_with(target, n_targets, Z, weights)
-                    yield fold, target, part, part_weights
+                    # The columns that have this target, without the other targets.
+                    row = len(Z) - n_targets + target
+                    has_target = ~np.isnan(Z[row])
+                    kept = [*range(len(Z) - n_targets), row]
+                    part = Z[kept][:, has_target]
+                    yield fold, target, part, _selected(weights, has_target)
 
 
 def _selected(weights: Array | None, rows: slice | Array) -> Array | None:
@@ -130,18 +134,6 @@ def _selected(weights: Array | None, rows: slice | Array) -> Array | None:
     if weights is None:
         return None
     return weights[rows]
-
-
-def _rows_with(
-    target: int, n_targets: int, Z: Array, weights: Array | None
-) -> tuple[Array, Array | None]:
-    """Return the columns of `Chunk.Z` that have a target, without the other targets."""
-    n_before_targets = len(Z) - n_targets
-    row = n_before_targets + target
-    has_target = ~np.isnan(Z[row])
-    kept = [*range(n_before_targets), row]
-    part = Z[kept][:, has_target]
-    return part, _selected(weights, has_target)
 
 
 @dataclass(frozen=True)
@@ -227,15 +219,24 @@ class ChunkedTable:
         if weight is not None:
             weights = _weights(frame[weight], files[0])
             frame = _without_unweighted(frame, weights, numeric, files[0])
-            unit = _mean_positive(weights)
-        shift = [_finite_mean(_numbers(frame[name], files[0])) for name in numeric]
+            positive = weights[weights > 0]
+            if positive.size:
+                # Sums of very large weights would overflow.
+                largest = positive.max()
+                unit = float(largest * np.mean(positive / largest))
+        # The mean of each column, 0 without finite values.
+        shift = np.zeros(len(numeric))
+        for j, name in enumerate(numeric):
+            numbers = _numbers(frame[name], files[0])
+            if np.isfinite(numbers).any():
+                shift[j] = np.nanmean(numbers)
         return cls(
             files=tuple(files),
             features=features,
             targets=target_names,
             task=task,
             weight=weight,
-            shift=np.nan_to_num(np.array(shift)),
+            shift=np.nan_to_num(shift),
             weight_unit=unit,
         )
 
@@ -400,23 +401,6 @@ def _named(*columns: str | None) -> list[str]:
     return [name for name in columns if name]
 
 
-def _mean_positive(weights: Array) -> float:
-    """Return the mean of the positive weights, 1 without any."""
-    positive = weights[weights > 0]
-    if not positive.size:
-        return 1.0
-    # Sums of very large weights would overflow.
-    largest = positive.max()
-    return float(largest * np.mean(positive / largest))
-
-
-def _finite_mean(values: Array) -> float:
-    """Return the mean of a column, 0 without finite values."""
-    if np.isfinite(values).any():
-        return float(np.nanmean(values))
-    return 0.0
-
-
 def fold_of(position: int, first: int, n: int, folds: int, seed: int) -> Array:
     """Return the folds of some rows of a file.
 
@@ -523,7 +507,9 @@ def _frames(
         for frame in read(file, stored_columns, rows, task):
             for name, text in parts.items():
                 if columns is None or name in columns:
-                    value = text if name == task else _number_or_text(text)
+                    value: float | str | None = text
+                    if name != task and text is not None and is_number(text):
+                        value = float(text)
                     values = [value] * len(frame)
                     frame[name] = pd.Series(values, index=frame.index)
             if columns is not None:
@@ -536,12 +522,6 @@ def _frames(
         raise DataError(
             f"{file}: cannot be read ({text})", "Is the file complete?"
         ) from None
-
-
-def _number_or_text(text: str | None) -> float | str | None:
-    if text is not None and is_number(text):
-        return float(text)
-    return text
 
 
 def partitions(file: Path) -> dict[str, str | None]:

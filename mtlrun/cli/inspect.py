@@ -155,8 +155,8 @@ def is_model(path: Path) -> bool:
 
 def _show_model(path: Path, as_json: bool) -> None:
     """Print the method and tasks of a model, and what explains its target."""
+    from mtlrun.model.explanation import model_lines
     from mtlrun.model.files import load_model
-    from mtlrun.model.parts import model_lines
 
     model = load_model(path)
     if as_json:

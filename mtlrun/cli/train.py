@@ -302,7 +302,7 @@ def train(
     from mtlrun.lab.experiment.load import chunk_training, load_training
     from mtlrun.lab.training import train as fit
     from mtlrun.model.baseline import baseline_warnings
-    from mtlrun.model.parts import saved_part_lines
+    from mtlrun.model.explanation import saved_part_lines
     from mtlrun.model.train import PAGE, training_lines
     from mtlrun.parallel.pool import Pool
     from mtlrun.parallel.progress import make_progress

@@ -7,7 +7,7 @@ are tried by default, and `named_candidates` the methods that the user names.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -393,7 +393,14 @@ def read_families(texts: Sequence[str]) -> dict[str, str]:
 def _unknown_method(name: str, standard: Mapping[str, Candidate]) -> UnknownNameError:
     """Return the error for an unknown name, with similar names of methods."""
     names = dict.fromkeys([*standard, *METHODS, *BASELINES, "default"])
-    similar = suggest(name, names) or _names_with_a_common_word(name, names)[:4]
+    similar = suggest(name, names)
+    if not similar:
+        # Names with a common word of at least four letters.
+        words = re.findall("[A-Z][a-z]{3,}", name)
+        for other in names:
+            if any(word in other for word in words):
+                similar.append(other)
+        similar = similar[:4]
     hint = ""
     if similar:
         hint = f"Did you mean {' or '.join(map(repr, similar))}? "
@@ -403,16 +410,6 @@ def _unknown_method(name: str, standard: Mapping[str, Candidate]) -> UnknownName
         f"{', '.join(standard)}."
     )
     return error
-
-
-def _names_with_a_common_word(name: str, names: Iterable[str]) -> list[str]:
-    """Return the names that contain a word of `name` of at least four letters."""
-    words = re.findall("[A-Z][a-z]{3,}", name)
-    similar = []
-    for other in names:
-        if any(word in other for word in words):
-            similar.append(other)
-    return similar
 
 
 def _check_class(name: str) -> None:
@@ -473,7 +470,17 @@ def _linear(dataset: Dataset, scale: Scale) -> list[Candidate]:
     if dataset.task_id is not None:
         # Tasks that share their rows would differ by their intercepts alone, which the
         # pooled model already has.
-        candidates.append(_pooled_with_task(f"Pooled{dense}+Task", is_binary, scale))
+        if is_binary:
+            estimator: dict[str, Any] = {
+                "estimator": "sklearn.linear_model:LogisticRegression",
+                "params": {"max_iter": LOGISTIC_ITERATIONS},
+            }
+            grid = {"C": scale.inverse(COARSE_STRENGTHS)[::-1]}
+        else:
+            estimator = {"estimator": "sklearn.linear_model:Ridge"}
+            grid = {"alpha": scale.times(COARSE_STRENGTHS)}
+        label = f"Pooled{dense}+Task"
+        candidates.append(_with_task_feature(label, estimator, grid, "one-hot"))
     candidates.append(
         _linear_candidate(f"Independent{sparse}", INDEPENDENT, scale, sparse_fast)
     )
@@ -500,20 +507,6 @@ def _tuned_per_task(label: str, dataset: Dataset, scale: Scale) -> Candidate:
         return Candidate(label, INDEPENDENT, path, params)
     inner = {"estimator": {"estimator": path, "params": params}}
     return Candidate(label, INDEPENDENT, PER_TASK, inner)
-
-
-def _pooled_with_task(label: str, is_binary: bool, scale: Scale) -> Candidate:
-    """Return one linear model for all tasks, with the task as one-hot features."""
-    if is_binary:
-        estimator: dict[str, Any] = {
-            "estimator": "sklearn.linear_model:LogisticRegression",
-            "params": {"max_iter": LOGISTIC_ITERATIONS},
-        }
-        grid = {"C": scale.inverse(COARSE_STRENGTHS)[::-1]}
-    else:
-        estimator = {"estimator": "sklearn.linear_model:Ridge"}
-        grid = {"alpha": scale.times(COARSE_STRENGTHS)}
-    return _with_task_feature(label, estimator, grid, "one-hot")
 
 
 def _nonlinear(dataset: Dataset, scale: Scale) -> list[Candidate]:
@@ -688,7 +681,9 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
     candidate = registered(name, _scale(dataset, train), search_tol, fit_tol)
     if not candidate.grid:
         candidate = replace(candidate, select_with={})
-    if _can_shrink_intercepts(name, dataset):
+    has_option = "intercepts" in METHODS[name].parameters
+    is_ragged = dataset.task_id is not None and dataset.task_type == "regression"
+    if has_option and is_ragged and not sparse.issparse(dataset.X):
         params = {**candidate.params, "intercepts": "shrunken"}
         candidate = replace(candidate, params=params)
     if "prior" in candidate.grid:
@@ -696,13 +691,6 @@ def _registered(name: str, dataset: Dataset, train: float) -> Candidate:
         # its median gain on twelve grouped tables is 0 (docs/benchmarks.md).
         candidate = replace(candidate, grid={})
     return _scaled(candidate, dataset)
-
-
-def _can_shrink_intercepts(name: str, dataset: Dataset) -> bool:
-    """Whether the intercepts of a method can be shrunken towards their mean."""
-    has_option = "intercepts" in METHODS[name].parameters
-    is_ragged = dataset.task_id is not None and dataset.task_type == "regression"
-    return has_option and is_ragged and not sparse.issparse(dataset.X)
 
 
 def registered(name: str, scale: Scale, search_tol: float, fit_tol: float) -> Candidate:

@@ -149,7 +149,12 @@ def compare_table(
     started = clock.monotonic()
     if output is not None:
         refuse_output(Path(output), data, test)
-    _refuse_cluster(options)
+    cluster_options = {"backend": options.backend, "scheduler": options.scheduler}
+    for name, value in cluster_options.items():
+        if value:
+            raise ConfigError(
+                f"--{name} is for data in chunks: a folder of files", "Use --jobs."
+            )
     source = _read_source(data, columns, roles, test)
     dataset = make_dataset(source.table, source.roles, source.test_table)
     # The data set is named after the file of the table.
@@ -174,19 +179,6 @@ def compare_table(
     has_multitask = any(candidate.family == MULTITASK for candidate in candidates)
     if has_multitask and test_seconds <= allowed_seconds:
         outlooks.insert(0, differences(dataset))
-    remarks = [line for line in outlooks if line] + _alarms(source)
-    facts += remarks
-    lines = facts
-    if not explain:
-        lines = [*brief_facts(dataset, candidates), *remarks]
-    for line in lines:
-        say(line)
-    with _open_session(output, source, dataset, protocol, options, say) as session:
-        return session.run(candidates, facts, started, finished)
-
-
-def _alarms(source: TableSource) -> list[str]:
-    """Return lines about what in the table can change the answer."""
     roles = source.roles
     table = source.table
     if roles.weight:
@@ -196,11 +188,22 @@ def _alarms(source: TableSource) -> list[str]:
     targets = roles.targets or table.default_targets
     found = findings(table, tuple(targets), roles.task, tuple(roles.drop))
     alarms = [finding for finding in found if finding.is_alarm]
-    lines = [f"look at the table: {alarm.sentence}" for alarm in alarms[:MAX_ALARMS]]
+    remarks = [line for line in outlooks if line]
+    for alarm in alarms[:MAX_ALARMS]:
+        remarks.append(f"look at the table: {alarm.sentence}")
     if len(alarms) > MAX_ALARMS:
         n_more = counted(len(alarms) - MAX_ALARMS, "more finding")
-        lines.append(f"look at the table: {n_more}; mtlrun data check TABLE lists all")
-    return lines
+        remarks.append(
+            f"look at the table: {n_more}; mtlrun data check TABLE lists all"
+        )
+    facts += remarks
+    lines = facts
+    if not explain:
+        lines = [*brief_facts(dataset, candidates), *remarks]
+    for line in lines:
+        say(line)
+    with _open_session(output, source, dataset, protocol, options, say) as session:
+        return session.run(candidates, facts, started, finished)
 
 
 # ---------------------------------------------------------------- reading the table
@@ -212,16 +215,6 @@ def refuse_output(output: Path, data: Any, test: Any) -> None:
     tables.append(test)
     paths = [Path(table) for table in tables if isinstance(table, str | Path)]
     refuse_tables(output, paths)
-
-
-def _refuse_cluster(options: CompareOptions) -> None:
-    """Refuse the options of a cluster, which computes data in chunks only."""
-    cluster_options = {"backend": options.backend, "scheduler": options.scheduler}
-    for name, value in cluster_options.items():
-        if value:
-            raise ConfigError(
-                f"--{name} is for data in chunks: a folder of files", "Use --jobs."
-            )
 
 
 def _read_source(
@@ -492,7 +485,23 @@ class _Session:
         schedule.finished = self._reporter(schedule, facts, finished)
         entries = schedule.run()
         board = self._board(entries, evaluation, facts, schedule.left_out)
-        compare_json = self._compare_json(schedule)
+        keys = []
+        for (label, trial), job in schedule.computed_jobs().items():
+            keys.append({"method": label, "trial": trial, "key": job.key})
+        roles = self.source.roles
+        question = f"{design_of(self.dataset)}: {', '.join(self.dataset.targets)}"
+        if roles.task is not None:
+            question += f" by {roles.task}"
+        for detail in (roles.time, roles.group, roles.transform):
+            if detail:
+                question += f", {detail}"
+        compare_json = {
+            "options": self.options.protocol_options(),
+            "metric": self.protocol.metric,
+            "split": self.protocol.split,
+            "question": question,
+            "cells": keys,
+        }
         # The comparisons of the curve have the same deadline and use what is left of it.
         curve = None
         if self.options.curve:
@@ -530,7 +539,11 @@ class _Session:
 
         def report(entries: list[ComparedMethod]) -> None:
             if any(entry.score is not None for entry in entries):
-                finished(self._unfinished_board(entries, schedule, facts))
+                progress = schedule.progress()
+                left_out = [f"unfinished: {progress.text}"]
+                board = self._board(entries, schedule.evaluation, facts, left_out)
+                title = f"Unfinished: {board.title}"
+                finished(replace(board, title=title, progress=progress))
 
         return ignore if finished is ignore else report
 
@@ -568,31 +581,6 @@ class _Session:
             raced=raced,
         )
 
-    def _compare_json(self, schedule: CompareSchedule) -> dict[str, Any]:
-        """Return what ``compare.json`` holds of the options and the jobs."""
-        keys = [
-            {"method": label, "trial": trial, "key": job.key}
-            for (label, trial), job in schedule.computed_jobs().items()
-        ]
-        return {
-            "options": self.options.protocol_options(),
-            "metric": self.protocol.metric,
-            "split": self.protocol.split,
-            "question": self._question(),
-            "cells": keys,
-        }
-
-    def _question(self) -> str:
-        """Return what is predicted, for which tasks and on which rows."""
-        roles = self.source.roles
-        question = f"{design_of(self.dataset)}: {', '.join(self.dataset.targets)}"
-        if roles.task is not None:
-            question += f" by {roles.task}"
-        for detail in (roles.time, roles.group, roles.transform):
-            if detail:
-                question += f", {detail}"
-        return question
-
     # ------------------------------------------------------------ leaderboards
 
     def _board(
@@ -627,18 +615,6 @@ class _Session:
                 "See the messages above.",
             )
         return board
-
-    def _unfinished_board(
-        self,
-        entries: list[ComparedMethod],
-        schedule: CompareSchedule,
-        facts: list[str],
-    ) -> Leaderboard:
-        """Return the leaderboard of the fits so far, with the time that is left."""
-        progress = schedule.progress()
-        left_out = [f"unfinished: {progress.text}"]
-        board = self._board(entries, schedule.evaluation, facts, left_out)
-        return replace(board, title=f"Unfinished: {board.title}", progress=progress)
 
     def _curve(self, board: Leaderboard, deadline: float | None) -> pd.DataFrame:
         """Repeat the comparison after training on parts of the rows.

@@ -69,7 +69,9 @@ def differences(dataset: Dataset) -> str | None:
         None for tasks that share their rows, sparse or large tables, more than two
         classes, and if the model cannot be fitted.
     """
-    if not _has_tasks_to_compare(dataset):
+    if dataset.task_type not in ("regression", "binary"):
+        return None
+    if dataset.task_id is None or dataset.n_tasks < 2:
         return None
     if sparse.issparse(dataset.X) or dataset.X.size > MAX_ENTRIES:
         return None
@@ -91,12 +93,6 @@ def differences(dataset: Dataset) -> str | None:
         except (MtlrunError, ValueError, np.linalg.LinAlgError):
             # The methods of the comparison will report what is wrong with the table.
             return None
-
-
-def _has_tasks_to_compare(dataset: Dataset) -> bool:
-    if dataset.task_type not in ("regression", "binary"):
-        return False
-    return dataset.task_id is not None and dataset.n_tasks >= 2
 
 
 def _encoded(dataset: Dataset) -> tuple[np.ndarray, list[str]]:
@@ -277,7 +273,11 @@ def tables_like(dataset: Dataset, train: float) -> str | None:
     except ConfigError:
         # This installation lacks the file.
         return None
-    gains = _gains_by_distance(lines, _layout(dataset), _log_sizes(dataset, train))
+    n_targets = float((dataset.y == dataset.y).sum())  # a missing target is NaN
+    rows_per_task = n_targets * train / dataset.n_tasks
+    n_features = max(dataset.n_features, 1)
+    log_sizes = np.log([max(rows_per_task, 1.0), dataset.n_tasks, n_features])
+    gains = _gains_by_distance(lines, _layout(dataset), log_sizes)
     nearest = dict(list(gains.items())[:N_NEAREST])
     if len(nearest) < MIN_TABLES:
         return None
@@ -298,14 +298,6 @@ def _layout(dataset: Dataset) -> str:
     if dataset.task_type == "regression":
         return "targets"
     return "labels"
-
-
-def _log_sizes(dataset: Dataset, train: float) -> np.ndarray:
-    """Return the logarithms of `SIZES`, for a part of the rows."""
-    n_targets = float((dataset.y == dataset.y).sum())  # a missing target is NaN
-    rows_per_task = n_targets * train / dataset.n_tasks
-    n_features = max(dataset.n_features, 1)
-    return np.log([max(rows_per_task, 1.0), dataset.n_tasks, n_features])
 
 
 def _gains_by_distance(

@@ -214,7 +214,15 @@ class ComparisonPictures:
         intervals = self._defined_gains()
         selection = ""
         if tasks:
-            intervals = self._gains_of(tasks)
+            intervals = []
+            for position in self._positions(tasks):
+                interval = self.task_gains[position]
+                if interval is None:
+                    raise PictureError(
+                        f"the gain of task {self.tasks[position]!r} is undefined",
+                        "Leave it out of --tasks.",
+                    )
+                intervals.append(interval)
         elif len(intervals) > MAX_TASK_LINES:
             half = MAX_TASK_LINES // 2
             ordered = sorted(intervals, key=lambda i: i.clearness)
@@ -642,19 +650,6 @@ class ComparisonPictures:
             )
         return intervals
 
-    def _gains_of(self, tasks: Sequence[str]) -> list[Interval]:
-        """Return the gains of some tasks, all of which must be defined."""
-        intervals = []
-        for position in self._positions(tasks):
-            interval = self.task_gains[position]
-            if interval is None:
-                raise PictureError(
-                    f"the gain of task {self.tasks[position]!r} is undefined",
-                    "Leave it out of --tasks.",
-                )
-            intervals.append(interval)
-        return intervals
-
     def _checked_names(self, tasks: Sequence[str]) -> list[str]:
         """Return task names, named one by one or separated by commas, as a list.
 
@@ -723,14 +718,33 @@ class ComparisonPictures:
         if self.has_labels:
             for strategy in held_out.predicted:
                 probability = held_out.probabilities(strategy)[is_task]
-                bins = _equal_bins(probability)
+                n_bins = min(N_PANEL_BINS, max(1, len(probability) // MIN_ROWS_OF_BIN))
+                ranks = np.argsort(
+                    np.argsort(probability, kind="stable"), kind="stable"
+                )
+                # Fifths of the rows, or fewer bins of few rows.
+                bins = np.asarray(ranks * n_bins // len(probability))
                 points = _binned(probability, observed > 0, bins)
                 lines[strategy] = [(p, share) for p, share, _ in points]
             return TaskPanel(name, note, [], [], lines)
         for strategy, predicted in held_out.predicted.items():
-            lines[strategy] = _least_squares(predicted[is_task], observed)
-        x, y = _evenly_spaced(held_out, is_task)
-        return TaskPanel(name, note, x, y, lines)
+            x = predicted[is_task]
+            low = float(x.min())
+            high = float(x.max())
+            lines[strategy] = []
+            has_range = high - low > 1e-9 * max(abs(low), abs(high))
+            if len(x) >= MIN_ROWS_OF_LINE and has_range:
+                slope, intercept = np.polyfit(x, observed, 1).tolist()
+                lines[strategy] = [
+                    (low, intercept + slope * low),
+                    (high, intercept + slope * high),
+                ]
+        # Of many rows, evenly spaced ones are shown.
+        step = -(-len(observed) // MAX_POINTS) or 1
+        points = held_out.predicted[_strategy_of_points(held_out)][is_task]
+        return TaskPanel(
+            name, note, points[::step].tolist(), observed[::step].tolist(), lines
+        )
 
     def _arrows(self, held_out: HeldOutPredictions) -> list[Shrinkage]:
         """Return the arrows of the tasks whose estimates are all defined."""
@@ -815,38 +829,11 @@ def longest_arrows(arrows: Sequence[Shrinkage]) -> tuple[list[Shrinkage], str]:
     return sorted(chosen, key=lambda arrow: -arrow.separate), selection
 
 
-def _least_squares(x: Array, y: Array) -> list[tuple[float, float]]:
-    """Return the two ends of the line of `y` on `x`; empty with too few rows."""
-    low = float(x.min())
-    high = float(x.max())
-    if len(x) < MIN_ROWS_OF_LINE or not high - low > 1e-9 * max(abs(low), abs(high)):
-        return []
-    slope, intercept = np.polyfit(x, y, 1).tolist()
-    return [(low, intercept + slope * low), (high, intercept + slope * high)]
-
-
 def _strategy_of_points(held_out: HeldOutPredictions) -> str:
     """Return the strategy whose predictions are drawn as points: multi-task, if any."""
     if MULTITASK_NAME in held_out.predicted:
         return MULTITASK_NAME
     return next(iter(held_out.predicted))
-
-
-def _evenly_spaced(
-    held_out: HeldOutPredictions, is_task: Array
-) -> tuple[list[float], list[float]]:
-    """Return predictions and targets of at most about `MAX_POINTS` rows of a task."""
-    observed = held_out.observed[is_task]
-    step = -(-len(observed) // MAX_POINTS) or 1
-    predicted = held_out.predicted[_strategy_of_points(held_out)][is_task]
-    return predicted[::step].tolist(), observed[::step].tolist()
-
-
-def _equal_bins(probability: Array) -> Array:
-    """Return the bin of each row: fifths of the rows, or fewer bins of few rows."""
-    n_bins = min(N_PANEL_BINS, max(1, len(probability) // MIN_ROWS_OF_BIN))
-    ranks = np.argsort(np.argsort(probability, kind="stable"), kind="stable")
-    return np.asarray(ranks * n_bins // len(probability))
 
 
 def _binned(
@@ -926,13 +913,27 @@ def pictures_of(
     has_labels = evaluation.measure != NMSE
     without_probabilities = []
     if has_labels and held_out is not None:
-        without_probabilities = _without_log_odds(held_out)
+        labels: list[str] = []
+        for chosen in held_out.methods.values():
+            labels += chosen
+        for label in dict.fromkeys(labels):
+            if not _has_log_odds(label):
+                without_probabilities.append(label)
+    verdict = board.answer
+    intervals = []
+    for family, gain in verdict.gains.items():
+        if math.isfinite(gain.low):
+            intervals.append(_interval(ALTERNATIVE_NAMES[family], gain))
+    has_all = len(intervals) == len(verdict.gains)
+    if verdict.gain is not None and has_all and len(intervals) > 1:
+        names = {2: "both: the smaller gain", 3: "all three: the smallest gain"}
+        intervals.append(_interval(names[len(intervals)], verdict.gain))
     return ComparisonPictures(
         title=board.title,
         measure=evaluation.measure,
         metric=board.metric,
         smallest=evaluation.smallest,
-        gains=_verdict_gains(board),
+        gains=intervals,
         baseline=baseline,
         task_gains=task_gains,
         tasks=[sanitize(task) for task in board.tasks],
@@ -946,20 +947,6 @@ def pictures_of(
         without_probabilities=without_probabilities,
         held_out=held_out,
     )
-
-
-def _verdict_gains(board: Leaderboard) -> list[Interval]:
-    """Return the gains over the alternatives, and the smallest of several."""
-    verdict = board.answer
-    intervals = []
-    for family, gain in verdict.gains.items():
-        if math.isfinite(gain.low):
-            intervals.append(_interval(ALTERNATIVE_NAMES[family], gain))
-    has_all = len(intervals) == len(verdict.gains)
-    if verdict.gain is not None and has_all and len(intervals) > 1:
-        names = {2: "both: the smaller gain", 3: "all three: the smallest gain"}
-        intervals.append(_interval(names[len(intervals)], verdict.gain))
-    return intervals
 
 
 def _gains_over_reference(board: Leaderboard) -> dict[str, Gain]:
@@ -1003,14 +990,6 @@ def _task_gains(board: Leaderboard) -> tuple[str, list[Interval | None]]:
         else:
             intervals.append(_interval(sanitize(name), gain))
     return STRATEGY_NAMES[family], intervals
-
-
-def _without_log_odds(held_out: HeldOutPredictions) -> list[str]:
-    """Return the chosen methods whose scores are not log-odds, each once."""
-    labels: list[str] = []
-    for chosen in held_out.methods.values():
-        labels += chosen
-    return [label for label in dict.fromkeys(labels) if not _has_log_odds(label)]
 
 
 def _has_log_odds(label: str) -> bool:

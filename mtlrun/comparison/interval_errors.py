@@ -207,19 +207,15 @@ def interval_facts(
             by_task = TaskCoverage.of(is_inside, kind_errors.tasks)
             if by_task.n_tasks > 0:
                 facts["coverage_by_task"] = asdict(by_task)
-                line += _task_text(by_task)
+                low, high = TASK_LIMITS
+                line += (
+                    f"; worst task {by_task.worst:.1%}, best {by_task.best:.1%}, "
+                    f"{by_task.n_outside} of {by_task.n_tasks} outside "
+                    f"{100 * low:.0f} to {high:.0%} (tasks with at least "
+                    f"{MIN_TASK_ERRORS} test targets)"
+                )
         lines.append(line)
     return facts, lines
-
-
-def _task_text(by_task: TaskCoverage) -> str:
-    """Return the coverage of single tasks in words."""
-    low, high = TASK_LIMITS
-    return (
-        f"; worst task {by_task.worst:.1%}, best {by_task.best:.1%}, "
-        f"{by_task.n_outside} of {by_task.n_tasks} outside {100 * low:.0f} to {high:.0%} "
-        f"(tasks with at least {MIN_TASK_ERRORS} test targets)"
-    )
 
 
 def transform_advice(errors: Mapping[str, Errors], dataset: Dataset) -> list[str]:

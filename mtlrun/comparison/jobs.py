@@ -115,6 +115,35 @@ class ComparisonJobs:
             that the search of the first split selects.
         """
         refit: bool | dict[str, Any] = dict(params) if params else True
+        method: dict[str, Any] = {
+            "estimator": candidate.estimator,
+            "params": dict(candidate.params),
+            "grid": _copy_grid(candidate),
+            "select_with": dict(candidate.select_with),
+        }
+        if candidate.halving:
+            method["halving"] = True
+        if candidate.is_scored:
+            method["scored"] = True
+        config = {
+            "schema": 1,
+            "id": self._id,
+            "title": f"{candidate.label} on {self.dataset.title}",
+            "kind": "train",
+            "split": dict(self.protocol.split),
+            "metrics": [self.protocol.metric],
+            "features": candidate.features or TABLE,
+            "keep": [KEEP],
+            "seed": self.protocol.seed,
+            "selection": {
+                "folds": self.protocol.n_inner_folds,
+                "metric": self.protocol.metric,
+            },
+            "refit": refit,
+            "average": "task",
+            "dataset": {"id": self.dataset.id},
+            "method": method,
+        }
         return TrainingJob(
             job=self.job(candidate, 0),
             id=self._id,
@@ -123,7 +152,7 @@ class ComparisonJobs:
             dataset_options={},
             estimator=candidate.estimator,
             refit=refit,
-            config=self._config(candidate, refit),
+            config=config,
         )
 
     @property
@@ -156,40 +185,6 @@ class ComparisonJobs:
             ),
             on=HALVING if candidate.halving else "folds",
         )
-
-    def _config(
-        self, candidate: Candidate, refit: bool | dict[str, Any]
-    ) -> dict[str, Any]:
-        """Return the training file of a method, with its defaults."""
-        method: dict[str, Any] = {
-            "estimator": candidate.estimator,
-            "params": dict(candidate.params),
-            "grid": _copy_grid(candidate),
-            "select_with": dict(candidate.select_with),
-        }
-        if candidate.halving:
-            method["halving"] = True
-        if candidate.is_scored:
-            method["scored"] = True
-        return {
-            "schema": 1,
-            "id": self._id,
-            "title": f"{candidate.label} on {self.dataset.title}",
-            "kind": "train",
-            "split": dict(self.protocol.split),
-            "metrics": [self.protocol.metric],
-            "features": candidate.features or TABLE,
-            "keep": [KEEP],
-            "seed": self.protocol.seed,
-            "selection": {
-                "folds": self.protocol.n_inner_folds,
-                "metric": self.protocol.metric,
-            },
-            "refit": refit,
-            "average": "task",
-            "dataset": {"id": self.dataset.id},
-            "method": method,
-        }
 
 
 def _copy_grid(candidate: Candidate) -> dict[str, list[Any]]:

@@ -8,7 +8,7 @@ leaderboard.md, leaderboard.json and leaderboard.html.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import fmean
@@ -150,9 +150,11 @@ class Leaderboard:
         methods if one of them has no gain.
         """
         scored = [entry for entry in self.entries if entry.score is not None]
-        values = self._gains_to_rank_by(scored)
-        if values is None:
-            values = {}
+        base = self.reference
+        values = {}
+        if base is not None and self.metric in SQUARED_METRICS:
+            values = {entry.label: self._gain_value(entry, base) for entry in scored}
+        if not values or any(math.isnan(value) for value in values.values()):
             for entry in scored:
                 score = entry.score or 0.0
                 values[entry.label] = score if self.greater else -score
@@ -165,18 +167,6 @@ class Leaderboard:
             return n_missing, -values[entry.label]
 
         return sorted(scored, key=place)
-
-    def _gains_to_rank_by(
-        self, entries: Sequence[ComparedMethod]
-    ) -> dict[str, float] | None:
-        """Return the gain of each method by its label, None if scores rank instead."""
-        base = self.reference
-        if base is None or self.metric not in SQUARED_METRICS:
-            return None
-        values = {entry.label: self._gain_value(entry, base) for entry in entries}
-        if any(math.isnan(value) for value in values.values()):
-            return None
-        return values
 
     def _gain_value(self, entry: ComparedMethod, base: ComparedMethod) -> float:
         """Return the gain of a method over the reference, NaN if it is undefined."""
@@ -207,19 +197,14 @@ class Leaderboard:
     def gain(self, entry: ComparedMethod, other: ComparedMethod) -> Gain | None:
         """Return the gain of a method over another one.
 
-        It depends on the losses of these two methods alone.
+        It depends on the losses of these two methods alone. Repeats count once both
+        methods have finished all of them.
         """
-        return self.evaluation.gain(
-            entry.losses, other.losses, self._complete_repeats(entry, other)
-        )
-
-    def _complete_repeats(self, entry: ComparedMethod, other: ComparedMethod) -> int:
-        """Return the number of repeats; 1 until both methods have finished all."""
-        splits = range(self.evaluation.n_folds * self.evaluation.n_repeats)
-        for split in splits:
-            if split not in entry.losses or split not in other.losses:
-                return 1
-        return self.evaluation.n_repeats
+        n_repeats = self.evaluation.n_repeats
+        splits = range(self.evaluation.n_folds * n_repeats)
+        if not entry.losses.keys() & other.losses.keys() >= set(splits):
+            n_repeats = 1
+        return self.evaluation.gain(entry.losses, other.losses, n_repeats)
 
     @cached_property
     def answer(self) -> ComparisonVerdict:
@@ -385,7 +370,13 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
         "seconds:fixed-2",
     )
     ranked = board.ranked()
-    for rank, entry in zip(_ranks(ranked), ranked, strict=True):
+    ranks: list[int] = []
+    for position, entry in enumerate(ranked):
+        if position and equal_scores(ranked[position - 1].score, entry.score):
+            ranks.append(ranks[-1])
+        else:
+            ranks.append(position + 1)
+    for rank, entry in zip(ranks, ranked, strict=True):
         grid.rows.append(
             [
                 rank,
@@ -400,19 +391,11 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
         )
     for entry in board.entries:
         if entry.score is None and (entry.stopped or entry.failures):
-            grid.rows.append(_row_without_score(entry))
+            state = "stopped" if entry.stopped else "failed"
+            empty_numbers = [None] * len(("score", "std", "gain", "low", "high", "p"))
+            row = [None, entry.label, entry.family, *empty_numbers, state, 0, None]
+            grid.rows.append(row)
     return grid
-
-
-def _ranks(ranked: Sequence[ComparedMethod]) -> list[int]:
-    """Return the rank of each method; methods with equal scores share one."""
-    ranks: list[int] = []
-    for position, entry in enumerate(ranked):
-        if position and equal_scores(ranked[position - 1].score, entry.score):
-            ranks.append(ranks[-1])
-        else:
-            ranks.append(position + 1)
-    return ranks
 
 
 def _gain_cells(board: Leaderboard, entry: ComparedMethod) -> list[Any]:
@@ -426,13 +409,6 @@ def _gain_cells(board: Leaderboard, entry: ComparedMethod) -> list[Any]:
     n_better, n_tasks = gain.better
     better = f"{n_better} of {n_tasks}"
     return [gain.value, gain.low, gain.high, gain.pvalue, better]
-
-
-def _row_without_score(entry: ComparedMethod) -> list[Any]:
-    """Return the row of a method that was stopped or failed."""
-    state = "stopped" if entry.stopped else "failed"
-    empty_numbers = [None] * len(("score", "std", "gain", "low", "high", "p"))
-    return [None, entry.label, entry.family, *empty_numbers, state, 0, None]
 
 
 def task_grid(board: Leaderboard, limit: int | None = None) -> ReportTable:
@@ -463,6 +439,16 @@ def sections(board: Leaderboard) -> list[Section]:
         *next_steps(board),
         *_as_items(verdict.details),
     ]
+    grid = ReportTable.of("method", "chosen", "notes")
+    for entry in board.entries:
+        texts = []
+        for params in entry.chosen.values():
+            if params:
+                texts.append(_params_text(params))
+        # Splits often choose the same parameters, which are listed once.
+        chosen = "; ".join(dict.fromkeys(texts))
+        notes = "; ".join([*entry.notes, *entry.errors])
+        grid.rows.append([entry.label, chosen or "-", notes or "-"])
     all_sections = [
         Section("Verdict", verdict_texts),
         Section(
@@ -479,7 +465,7 @@ def sections(board: Leaderboard) -> list[Section]:
         Section(
             "Parameters",
             ["Chosen in every split, by cross-validation inside its training part."],
-            [_search_grid(board)],
+            [grid],
         ),
         Section("Tasks", task_texts, [task_grid(board, MAX_COLUMNS)]),
     ]
@@ -489,18 +475,6 @@ def sections(board: Leaderboard) -> list[Section]:
 def _as_items(lines: Iterable[str]) -> list[str]:
     """Return lines as items of a list in Markdown."""
     return [f"* {line}" for line in lines]
-
-
-def _search_grid(board: Leaderboard) -> ReportTable:
-    """Return the chosen parameters and the notes of each method."""
-    grid = ReportTable.of("method", "chosen", "notes")
-    for entry in board.entries:
-        texts = [_params_text(params) for params in entry.chosen.values() if params]
-        # Splits often choose the same parameters, which are listed once.
-        chosen = "; ".join(dict.fromkeys(texts))
-        notes = "; ".join([*entry.notes, *entry.errors])
-        grid.rows.append([entry.label, chosen or "-", notes or "-"])
-    return grid
 
 
 def markdown(board: Leaderboard) -> str:

@@ -130,7 +130,11 @@ def held_out_predictions(
     HeldOutPredictions or None
         None if no strategy has predictions or no row was tested.
     """
-    split_of_row = _first_splits(evaluation)
+    split_of_row = np.full(len(evaluation.y), -1)
+    for split, rows in enumerate(evaluation.rows):
+        counted_rows = rows[~evaluation.new[split]]
+        unseen = counted_rows[split_of_row[counted_rows] < 0]
+        split_of_row[unseen] = split
     scores: dict[str, Array] = {}
     methods: dict[str, list[str]] = {}
     for family, name in STRATEGY_NAMES.items():
@@ -160,19 +164,6 @@ def held_out_predictions(
         predicted=predicted,
         methods=methods,
     )
-
-
-def _first_splits(evaluation: Evaluation) -> Array:
-    """Return the first split that tests each row, -1 for none.
-
-    Rows of tasks without training rows do not count, as in the verdict.
-    """
-    split_of_row = np.full(len(evaluation.y), -1)
-    for split, rows in enumerate(evaluation.rows):
-        counted_rows = rows[~evaluation.new[split]]
-        unseen = counted_rows[split_of_row[counted_rows] < 0]
-        split_of_row[unseen] = split
-    return split_of_row
 
 
 def _scores_of(

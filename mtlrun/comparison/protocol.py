@@ -127,7 +127,19 @@ class Protocol:
             name, splits = next(iter(dataset.splits.items()))
             split = {"kind": "published", "name": name}
             return replace(self, split=split, n_splits=len(splits))
-        n_folds = _n_folds(dataset, options)
+        if ORDER in dataset.source:
+            # Later folds have fewer training rows, in which nothing can be searched.
+            n_folds = 0
+            folds = fold_rows(dataset, options.splits, options.seed)
+            for fold, (train, _) in enumerate(folds, 1):
+                train_data = dataset.subset(train)
+                if not list(fold_rows(train_data, options.folds, options.seed)):
+                    break
+                n_folds = fold
+        elif dataset.task_id is not None or dataset.source.keys() & SPLIT_KEYS:
+            n_folds = len(list(fold_rows(dataset, options.splits, options.seed)))
+        else:
+            n_folds = min(options.splits, dataset.n_samples)
         protocol = replace(
             self,
             split={"kind": "kfold", "folds": max(n_folds, 2)},
@@ -190,7 +202,15 @@ class Protocol:
         test_rows = [test for _, test in parts]
         design = design_of(dataset)
         units = _units(dataset, test_rows)
-        measure = _measure(self.metric)
+        needs = get_metric(self.metric).needs
+        if needs == "value":
+            measure = NMSE
+        elif needs == "label":
+            measure = ERROR_RATE
+        elif self.metric == "log_loss":
+            measure = LOG_LOSS
+        else:
+            measure = AUC
         is_new = []
         for train, test in parts:
             if dataset.task_id is None or design == NEW_TASKS:
@@ -254,30 +274,6 @@ def _or_default(
     return of_auc if measure == AUC else of_errors
 
 
-def _n_folds(dataset: Dataset, options: CompareOptions) -> int:
-    """Return the number of folds that the data allow, at most the options' number."""
-    if ORDER in dataset.source:
-        return _n_searchable(dataset, options)
-    if dataset.task_id is not None or dataset.source.keys() & SPLIT_KEYS:
-        return len(list(fold_rows(dataset, options.splits, options.seed)))
-    return min(options.splits, dataset.n_samples)
-
-
-def _n_searchable(dataset: Dataset, options: CompareOptions) -> int:
-    """Return the number of folds whose training rows can be searched in the same way.
-
-    The first folds have the most training rows. In later ones, tasks with few times may
-    have a single one left to train on, so that no later row can be held out.
-    """
-    n = 0
-    for train, _ in fold_rows(dataset, options.splits, options.seed):
-        train_data = dataset.subset(train)
-        if not list(fold_rows(train_data, options.folds, options.seed)):
-            break
-        n += 1
-    return n
-
-
 @dataclass(frozen=True)
 class _Units:
     """Independent pieces of evidence.
@@ -302,7 +298,13 @@ def _units(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
     if design == NEW_TASKS:
         return _Units(dataset.source[NEW_TASK], "task")
     if design == NEXT_ROWS:
-        return _units_of_next_rows(dataset, test_rows)
+        tasks = dataset.source[ORDER_TASK]
+        tested = np.unique(np.concatenate(test_rows))
+        if len(np.unique(tasks[tested])) >= MIN_UNITS:
+            return _Units(tasks, "task")
+        n_folds = len(test_rows)
+        blocks = tasks * (n_folds + 1) + _fold_of_rows(dataset, test_rows)
+        return _Units(blocks, "block")
     if GROUP in dataset.source:
         return _Units(dataset.source[GROUP], "group")
     return _Units(None, "")
@@ -316,38 +318,20 @@ def _fold_of_rows(dataset: Dataset, test_rows: list[np.ndarray]) -> np.ndarray:
     return fold_of_row
 
 
-def _units_of_next_rows(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
-    """Return the units of consecutive rows: tasks, or blocks of their rows.
-
-    Consecutive rows of a task are alike, so a task is a unit. With few tasks, the rows
-    of a task in one fold are a unit; folds are further apart than single rows.
-    """
-    tasks = dataset.source[ORDER_TASK]
-    tested = np.unique(np.concatenate(test_rows))
-    if len(np.unique(tasks[tested])) >= MIN_UNITS:
-        return _Units(tasks, "task")
-    n_folds = len(test_rows)
-    blocks = tasks * (n_folds + 1) + _fold_of_rows(dataset, test_rows)
-    return _Units(blocks, "block")
-
-
-def _measure(metric: str) -> str:
-    """Return the measure of the verdict for a metric of the leaderboard."""
-    needs = get_metric(metric).needs
-    if needs == "value":
-        return NMSE
-    if needs == "label":
-        return ERROR_RATE
-    if metric == "log_loss":
-        return LOG_LOSS
-    return AUC
-
-
 def _metric(name: str | None, dataset: Dataset) -> str:
     """Return the metric of the leaderboard; refuse a metric of other targets."""
     is_regression = dataset.task_type == "regression"
     if name is None:
-        return _default_metric(dataset)
+        if any(len(words) > 2 for words in dataset.labels.values()):
+            # Scores of several classes are compared with each other: their scale
+            # counts.
+            return "log_loss"
+        if dataset.task_type != "regression":
+            return "auc"
+        if dataset.task_id is None:
+            # Targets on the same rows have different units.
+            return "nmse"
+        return "rmse"
     if (get_metric(name).needs == "value") != is_regression:
         names = [
             metric.name
@@ -362,19 +346,6 @@ def _metric(name: str | None, dataset: Dataset) -> str:
     if dataset.task_id is not None:
         return SHRUNKEN_METRICS.get(name, name)
     return name
-
-
-def _default_metric(dataset: Dataset) -> str:
-    """Return the metric for the type and the layout of the targets."""
-    if any(len(words) > 2 for words in dataset.labels.values()):
-        # Scores of several classes are compared with each other, so their scale counts.
-        return "log_loss"
-    if dataset.task_type != "regression":
-        return "auc"
-    if dataset.task_id is None:
-        # Targets on the same rows have different units.
-        return "nmse"
-    return "rmse"
 
 
 def check_parts(dataset: Dataset, protocol: Protocol) -> None:
@@ -403,24 +374,20 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
     # The final model is searched on all rows.
     all_rows = np.arange(dataset.n_samples)
     for rows in [*train_rows, all_rows]:
-        _check_training_part(dataset.subset(rows), protocol)
-
-
-def _check_training_part(train_data: Dataset, protocol: Protocol) -> None:
-    """Refuse training rows on which no parameters could be chosen."""
-    key = GROUP
-    unit = "group"
-    if NEW_TASK in train_data.source:
-        key = NEW_TASK
-        unit = "task"
-    if key in train_data.source and len(np.unique(train_data.source[key])) < 2:
-        text = (
-            f"all training rows belong to one {unit}, so parameters cannot be chosen "
-            "on another one"
-        )
-        raise DataError(text, f"Choose another column with --{unit}.")
-    if not list(fold_rows(train_data, protocol.n_inner_folds, protocol.seed)):
-        raise _nothing_to_search(train_data)
+        train_data = dataset.subset(rows)
+        key = GROUP
+        unit = "group"
+        if NEW_TASK in train_data.source:
+            key = NEW_TASK
+            unit = "task"
+        if key in train_data.source and len(np.unique(train_data.source[key])) < 2:
+            text = (
+                f"all training rows belong to one {unit}, so parameters cannot be "
+                "chosen on another one"
+            )
+            raise DataError(text, f"Choose another column with --{unit}.")
+        if not list(fold_rows(train_data, protocol.n_inner_folds, protocol.seed)):
+            raise _nothing_to_search(train_data)
 
 
 def _nothing_to_search(train_data: Dataset) -> DataError:
@@ -544,7 +511,26 @@ def facts_of(
     ]
     if dataset.levels:
         facts += _level_facts(dataset, roles, candidates)
-    return [*facts, *_method_facts(dataset, roles, candidates)]
+    if roles.unseen == "mean":
+        facts.append(
+            "tasks without training rows are predicted with the mean of all task models"
+        )
+    labels_by_family: dict[str, list[str]] = {}
+    for candidate in candidates:
+        labels_by_family.setdefault(candidate.family, []).append(candidate.label)
+    for family, labels in labels_by_family.items():
+        facts.append(f"{family}: {', '.join(labels)}")
+    forests = [c.label for c in candidates if c.label in FORESTS]
+    if forests and dataset.n_samples > MAX_TREE_ROWS:
+        facts.append(f"{' and '.join(forests)}: each tree uses {MAX_TREE_ROWS:,} rows")
+    facts += [candidate.note for candidate in candidates if candidate.note]
+    halved = [candidate.label for candidate in candidates if candidate.halving]
+    if halved:
+        facts.append(
+            f"{' and '.join(halved)}: after every fold of the search only the better "
+            "half of the values goes on"
+        )
+    return facts
 
 
 def brief_facts(dataset: Dataset, candidates: list[Candidate]) -> list[str]:
@@ -573,7 +559,29 @@ def _data_facts(dataset: Dataset) -> list[str]:
     if n_missing:
         missing = counted(n_missing, "missing target")
         facts.append(f"{missing} left out of fits and scores")
-    preprocessing = _preprocessing(dataset)
+    if sparse.issparse(dataset.X):
+        preprocessing = "scaled by the largest absolute value (sparse)"
+    else:
+        has_gaps = np.isnan(dataset.X).any(axis=0)
+        names = [
+            name
+            for name, has_gap in zip(dataset.features, has_gaps, strict=True)
+            if has_gap and name not in dataset.categories
+        ]
+        steps = []
+        if names:
+            columns = counted(len(names), "column")
+            steps.append(
+                f"missing values in {columns} imputed (median) and flagged "
+                f"({listed(names)})"
+            )
+        steps.append("numeric columns standardized")
+        if dataset.categories:
+            columns = counted(len(dataset.categories), "text column")
+            steps.append(
+                f"{columns} one-hot encoded ({listed(list(dataset.categories))})"
+            )
+        preprocessing = ", ".join(steps)
     facts.append(f"features, learned on the training rows only: {preprocessing}")
     return facts
 
@@ -624,30 +632,6 @@ def _split_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str
     return facts
 
 
-def _method_facts(
-    dataset: Dataset, roles: Roles, candidates: list[Candidate]
-) -> list[str]:
-    """Return lines about the methods, family by family."""
-    facts = []
-    if roles.unseen == "mean":
-        facts.append(
-            "tasks without training rows are predicted with the mean of all task models"
-        )
-    for family, labels in _labels_by_family(candidates).items():
-        facts.append(f"{family}: {', '.join(labels)}")
-    forests = [c.label for c in candidates if c.label in FORESTS]
-    if forests and dataset.n_samples > MAX_TREE_ROWS:
-        facts.append(f"{' and '.join(forests)}: each tree uses {MAX_TREE_ROWS:,} rows")
-    facts += [candidate.note for candidate in candidates if candidate.note]
-    halved = [candidate.label for candidate in candidates if candidate.halving]
-    if halved:
-        facts.append(
-            f"{' and '.join(halved)}: after every fold of the search only the better "
-            "half of the values goes on"
-        )
-    return facts
-
-
 def _level_facts(
     dataset: Dataset, roles: Roles, candidates: list[Candidate]
 ) -> list[str]:
@@ -663,13 +647,6 @@ def _level_facts(
             line += "; tested rows are of groups without training rows"
         facts.append(line)
     return facts
-
-
-def _labels_by_family(candidates: list[Candidate]) -> dict[str, list[str]]:
-    labels: dict[str, list[str]] = {}
-    for candidate in candidates:
-        labels.setdefault(candidate.family, []).append(candidate.label)
-    return labels
 
 
 def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
@@ -701,30 +678,6 @@ def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
     if dataset.task_id is not None:
         fact += ", with the same share of every task in every fold"
     return fact
-
-
-def _preprocessing(dataset: Dataset) -> str:
-    """Return how features are preprocessed, in words."""
-    if sparse.issparse(dataset.X):
-        return "scaled by the largest absolute value (sparse)"
-    has_gaps = np.isnan(dataset.X).any(axis=0)
-    names = [
-        name
-        for name, has_gap in zip(dataset.features, has_gaps, strict=True)
-        if has_gap and name not in dataset.categories
-    ]
-    steps = []
-    if names:
-        columns = counted(len(names), "column")
-        steps.append(
-            f"missing values in {columns} imputed (median) and flagged "
-            f"({listed(names)})"
-        )
-    steps.append("numeric columns standardized")
-    if dataset.categories:
-        columns = counted(len(dataset.categories), "text column")
-        steps.append(f"{columns} one-hot encoded ({listed(list(dataset.categories))})")
-    return ", ".join(steps)
 
 
 def sizes_of(dataset: Dataset) -> list[int]:

@@ -177,7 +177,12 @@ def race(
         later_share = 1.0
         tolerance = FEW_TARGETS_TOLERANCE
     limit = largest_deficit(metric)
-    best_scores = _best_scores(metric, means)
+    best = max if get_metric(metric).greater_is_better else min
+    best_scores: dict[str, float] = {}
+    for label, scores in means.items():
+        for score in scores:
+            if score is not None:
+                best_scores[label] = best(best_scores.get(label, score), score)
     positions = {label: position for position, label in enumerate(best_scores)}
     result = RaceResult({}, {})
     for label in raced:
@@ -198,19 +203,6 @@ def race(
             and deficit(metric, score, best_scores[label]) <= max_deficit
         ]
     return result
-
-
-def _best_scores(
-    metric: str, means: Mapping[str, Sequence[float | None]]
-) -> dict[str, float]:
-    """Return the best score of each method that has one."""
-    best = max if get_metric(metric).greater_is_better else min
-    best_scores = {}
-    for label, scores in means.items():
-        defined = [score for score in scores if score is not None]
-        if defined:
-            best_scores[label] = best(defined)
-    return best_scores
 
 
 def _distance(

@@ -303,7 +303,11 @@ class Comparison:
         pictures = pictures_of(self.board, self.held_out)
         if self.curve is None:
             return pictures
-        return replace(pictures, curve_gains=_curve_gains(self.curve))
+        intervals = []
+        for row in self.curve.dropna(subset=["gain"]).to_dict("records"):
+            name = f"{row['rows per task']:g} rows ({row['part']:.0%})"
+            intervals.append(Interval(name, row["gain"], row["low"], row["high"]))
+        return replace(pictures, curve_gains=intervals)
 
     def plot_curve(self, ax: Any = None) -> Any:
         """Draw the smallest gain after training on parts of the rows.
@@ -704,7 +708,25 @@ class TableComparison(Comparison):
         """Write all files into a folder, which will be moved to `home`."""
         super()._write(folder, home)
         store_table(self.source, self.dataset, folder / DATA, home / DATA)
-        write_atomic(folder / CHOSEN, self._yaml())
+        config = {}
+        for key, value in self.config.items():
+            if value not in (None, "", {}, []):
+                config[key] = value
+        config["dataset"] = config["dataset"]["id"]
+        content = yaml.safe_dump(
+            jsonable(config),
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=None,
+            width=120,
+        )
+        text = (
+            f"# The best method of a comparison on {self.dataset.title}. Tunes it on "
+            "the first split and fits it again.\n"
+            f"# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n"
+            f"{content}"
+        )
+        write_atomic(folder / CHOSEN, text)
 
     def _plan(self) -> dict[str, Any]:
         """Return the content of ``compare.json``."""
@@ -738,27 +760,6 @@ class TableComparison(Comparison):
     def _coefficient_arrows(self, column: str | None = None) -> list[ShrinkagePicture]:
         return coefficient_arrows(self.model, self.board.tasks, column)
 
-    def _yaml(self) -> str:
-        """Return the training file of the best method."""
-        config = {}
-        for key, value in self.config.items():
-            if value not in (None, "", {}, []):
-                config[key] = value
-        config["dataset"] = config["dataset"]["id"]
-        text = yaml.safe_dump(
-            jsonable(config),
-            sort_keys=False,
-            allow_unicode=True,
-            default_flow_style=None,
-            width=120,
-        )
-        return (
-            f"# The best method of a comparison on {self.dataset.title}. Tunes it on "
-            "the first split and fits it again.\n"
-            f"# Run it here with: mtlrun train {CHOSEN} --data-dir {DATA}\n"
-            f"{text}"
-        )
-
 
 @dataclass(frozen=True)
 class TableSource:
@@ -787,7 +788,11 @@ class TableSource:
     @property
     def files(self) -> list[Snapshot]:
         """The files of the tables; data frames have none."""
-        return [table.source for table in self.tables if table.source]
+        files = []
+        for table in self.tables:
+            if table.source:
+                files.append(table.source)
+        return files
 
     @property
     def has_frames(self) -> bool:
@@ -920,12 +925,28 @@ def store_table(
     defaults = asdict(Roles())
     for key, value in asdict(source.roles).items():
         if value != defaults[key]:
-            options[key] = list(value) if isinstance(value, tuple) else value
+            # YAML has lists only.
+            if isinstance(value, tuple):
+                value = list(value)
+            options[key] = value
     if folder is not None:
         _write_card(folder, dataset, options, files)
         if source.has_frames:
-            _refuse_changed(load_dataset(dataset.id, data_dir=folder), dataset)
-    digests = {file.name: file.sha256 for file in files}
+            stored = load_dataset(dataset.id, data_dir=folder)
+            is_same = (
+                dataset.tasks == stored.tasks
+                and dataset.task_type == stored.task_type
+                and np.array_equal(dataset.y, stored.y, equal_nan=True)
+            )
+            if not is_same:
+                raise DataError(
+                    f"{dataset.title}: its tasks or targets change when it is stored and "
+                    "read back",
+                    "Save the table as csv or parquet, and compare that file.",
+                )
+    digests: dict[str, str | None] = {}
+    for file in files:
+        digests[file.name] = file.sha256
     fingerprint = fingerprint_of(READER, options, digests)
     return replace(dataset, options=options, fingerprint=fingerprint)
 
@@ -934,6 +955,11 @@ def _write_card(
     folder: Path, dataset: Dataset, options: dict[str, Any], files: list[StoredFile]
 ) -> None:
     """Write the card of a stored table into its data directory."""
+    entries = []
+    for file in files:
+        entries.append(
+            {"name": file.name, "sha256": file.sha256, "bytes": file.n_bytes}
+        )
     card = {
         "schema": 1,
         "id": dataset.id,
@@ -942,30 +968,12 @@ def _write_card(
         "design": "shared" if dataset.task_id is None else "ragged",
         "reader": {"name": READER, "options": options},
         "folder": dataset.id,
-        "files": [
-            {"name": file.name, "sha256": file.sha256, "bytes": file.n_bytes}
-            for file in files
-        ],
+        "files": entries,
         "licence": "that of the user's data",
         "citation": "none",
     }
     text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
     write_atomic(folder / "cards" / f"{dataset.id}.yaml", text)
-
-
-def _refuse_changed(stored: Dataset, dataset: Dataset) -> None:
-    """Refuse a data frame whose tasks or targets changed when it was stored."""
-    is_same = (
-        dataset.tasks == stored.tasks
-        and dataset.task_type == stored.task_type
-        and np.array_equal(dataset.y, stored.y, equal_nan=True)
-    )
-    if not is_same:
-        raise DataError(
-            f"{dataset.title}: its tasks or targets change when it is stored and read "
-            "back",
-            "Save the table as csv or parquet, and compare that file.",
-        )
 
 
 def _store(
@@ -1012,15 +1020,6 @@ def save_unfinished(folder: Path, board: Leaderboard) -> Path:
     write_atomic(path, markdown(board), durable=False)
     write_atomic(folder / UNFINISHED_JSON, leaderboard_json(board), durable=False)
     return path
-
-
-def _curve_gains(curve: pd.DataFrame) -> list[Interval]:
-    """Return the gains of a curve, named after the rows per task."""
-    intervals = []
-    for row in curve.dropna(subset=["gain"]).to_dict("records"):
-        name = f"{row['rows per task']:g} rows ({row['part']:.0%})"
-        intervals.append(Interval(name, row["gain"], row["low"], row["high"]))
-    return intervals
 
 
 def _drawn(picture: Picture, ax: Any) -> Any:

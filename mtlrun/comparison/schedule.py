@@ -137,10 +137,23 @@ class CompareSchedule:
             c.label: ComparedMethod(c.label, c.family) for c in self.candidates
         }
         self.jobs = dict(self.jobs)
-        self.first = self._first_labels()
+        # Baselines and one multi-task method come first. With a deadline, it is the one
+        # that is usually the fastest.
+        self.first = [candidate.label for candidate in core(self.candidates)]
+        multitask = [c.label for c in self.candidates if c.family == MULTITASK]
+        if self.deadline is not None and multitask:
+            self.first[-1] = min(multitask, key=self._place_by_cost)
         self.raced = [label for label in self.raced if label not in self.first]
+        # Raced methods visit all inner folds: the race halves their candidates itself.
         self.halved: dict[MethodSplit, Job] = {}
-        self._take_over_halving()
+        for key, job in self.jobs.items():
+            label, _ = key
+            if label not in self.raced or job.search is None:
+                continue
+            if job.search.on == HALVING:
+                search = replace(job.search, on="folds")
+                self.jobs[key] = replace(job, search=search)
+                self.halved[key] = job
         self.keys_by_job: dict[str, list[MethodSplit]] = {}
         for key, job in self.jobs.items():
             self.keys_by_job.setdefault(job.key, []).append(key)
@@ -151,32 +164,6 @@ class CompareSchedule:
         self.worked = 0.0
         self.running = ""
         self.reported = -math.inf
-
-    def _first_labels(self) -> list[str]:
-        """Return the methods that are computed first: baselines, one multi-task method.
-
-        With a deadline, this is the multi-task method that is usually the fastest.
-        """
-        labels = [candidate.label for candidate in core(self.candidates)]
-        multitask = [c.label for c in self.candidates if c.family == MULTITASK]
-        if self.deadline is None or not multitask:
-            return labels
-        fastest = min(multitask, key=self._place_by_cost)
-        return [*labels[:-1], fastest]
-
-    def _take_over_halving(self) -> None:
-        """Let raced methods visit all inner folds.
-
-        The race halves their candidates itself, so that no fold is visited twice.
-        """
-        for key, job in self.jobs.items():
-            label, _ = key
-            if label not in self.raced or job.search is None:
-                continue
-            if job.search.on == HALVING:
-                search = replace(job.search, on="folds")
-                self.jobs[key] = replace(job, search=search)
-                self.halved[key] = job
 
     def remaining(self, min_share: float = MIN_FINISHED_SHARE) -> float | None:
         """Return the seconds until all is computed, None while too little is known."""
@@ -228,23 +215,29 @@ class CompareSchedule:
         )
         try:
             with self.runner.working():
-                self._compute_waves(self.runner.pool)
+                for number, wave in enumerate(self._waves()):
+                    self.running = wave[0][0]
+                    self._race(wave, self.runner.pool)
+                    self._compute_wave(wave, self.runner.pool, is_first=number == 0)
+                if self.raced_splits:
+                    self._fit_stopped(self.runner.pool)
+                    self._report_stopped()
         finally:
             # With a deadline that has passed, the runner would compute nothing more.
             self.runner.pool = original_pool
         if self.pending:
-            self._report_unfinished()
+            labels_by_number: dict[int, list[str]] = {}
+            for label in self.entries:
+                n_missing = self._n_pending(label)
+                if n_missing:
+                    labels_by_number.setdefault(n_missing, []).append(label)
+            n_splits = len(self.evaluation.rows)
+            for n_missing, labels in labels_by_number.items():
+                self.left_out.append(
+                    f"no time was left for {n_missing} of {n_splits} splits of "
+                    f"{', '.join(labels)}"
+                )
         return list(self.entries.values())
-
-    def _compute_waves(self, pool: Pool) -> None:
-        """Compute all jobs, and stop methods that are far behind."""
-        for number, wave in enumerate(self._waves()):
-            self.running = wave[0][0]
-            self._race(wave, pool)
-            self._compute_wave(wave, pool, is_first=number == 0)
-        if self.raced_splits:
-            self._fit_stopped(pool)
-            self._report_stopped()
 
     def _compute_wave(
         self, wave: Sequence[MethodSplit], pool: Pool, *, is_first: bool
@@ -356,7 +349,12 @@ class CompareSchedule:
         wave_splits = {split for label, split in wave if label in self.raced}
         splits = sorted(wave_splits - self.raced_splits)
         if splits and not self._has_time_to_race():
-            self._leave_out_race()
+            # All methods are searched in full, as they were planned.
+            self.raced = []
+            for key, job in self.halved.items():
+                _, split = key
+                if split not in self.raced_splits:
+                    self._replace_job(key, job)
             return
         families = {}
         for candidate in self.candidates:
@@ -383,12 +381,19 @@ class CompareSchedule:
                 choice = self.runner.choices.get(jobs[label, split].key)
                 if choice is not None:
                     means[label] = choice["means"]
+            # Approximate number of targets in the first inner folds.
+            is_defined = ~np.isnan(self.evaluation.y)
+            tested = self.evaluation.rows[split]
+            n_training = np.count_nonzero(is_defined)
+            n_training -= np.count_nonzero(is_defined[tested])
+            n_folds = self._n_inner_folds()
+            n_first_targets = n_training * n_first_folds(n_folds) / n_folds
             result = race(
                 self.evaluation.metric,
                 means,
                 families,
                 self.raced,
-                self._n_first_targets(split),
+                n_first_targets,
             )
             for label, distance in result.stopped.items():
                 self.entries[label].stopped[split] = distance
@@ -406,26 +411,9 @@ class CompareSchedule:
         race_seconds = seconds * n_first_folds(n_folds) / n_folds
         return race_seconds <= MAX_RACE_SHARE * (self.deadline - time.monotonic())
 
-    def _leave_out_race(self) -> None:
-        """Search all methods in full, as they were planned."""
-        self.raced = []
-        for key, job in self.halved.items():
-            _, split = key
-            if split not in self.raced_splits:
-                self._replace_job(key, job)
-
     def _n_inner_folds(self) -> int:
         searches = (job.search for job in self.jobs.values())
         return next(search.folds for search in searches if search is not None)
-
-    def _n_first_targets(self, split: int) -> float:
-        """Return the approximate number of targets in the first inner folds."""
-        is_defined = ~np.isnan(self.evaluation.y)
-        tested = self.evaluation.rows[split]
-        n_training = np.count_nonzero(is_defined)
-        n_training -= np.count_nonzero(is_defined[tested])
-        n_folds = self._n_inner_folds()
-        return n_training * n_first_folds(n_folds) / n_folds
 
     def _better_half(
         self, means: Sequence[float | None], survivors: Sequence[int]
@@ -509,20 +497,6 @@ class CompareSchedule:
                 f"ranked on the others alone (median distance): {', '.join(mostly)}"
             )
 
-    def _report_unfinished(self) -> None:
-        """Say which methods were not finished in time."""
-        labels_by_number: dict[int, list[str]] = {}
-        for label in self.entries:
-            n_missing = self._n_pending(label)
-            if n_missing:
-                labels_by_number.setdefault(n_missing, []).append(label)
-        n_splits = len(self.evaluation.rows)
-        for n_missing, labels in labels_by_number.items():
-            self.left_out.append(
-                f"no time was left for {n_missing} of {n_splits} splits of "
-                f"{', '.join(labels)}"
-            )
-
     def _n_pending(self, label: str) -> int:
         """Return the number of splits in which the result of a method is missing."""
         return sum(key[0] == label for key in self.pending)
@@ -604,30 +578,27 @@ class CompareSchedule:
         # The search of a method that was stopped is not finished. Its score cannot be
         # compared with the scores of other methods.
         if split not in entry.stopped:
-            self._enter_search(entry, split, record)
-
-    def _enter_search(self, entry: ComparedMethod, split: int, record: Record) -> None:
-        """Enter the inner scores of a search; lower is better there."""
-        sign = 1.0
-        if get_metric(self.evaluation.metric).greater_is_better:
-            sign = -1.0
-        inner = record.selection.get("score")
-        means = record.selection.get("means") or []
-        fold_scores = record.selection.get("scores") or []
-        if inner is not None:
-            entry.inner[split] = sign * inner
-        if inner in means and len(fold_scores) == len(means):
-            selected_scores = fold_scores[means.index(inner)]
-            entry.fold_losses[split] = _signed(selected_scores, sign)
-        if means:
-            entry.grid_losses[split] = _signed(means, sign)
-        notes = []
-        if record.status == NOT_CONVERGED:
-            notes.append("not converged")
-        for name, end in record.selection.get("edges", {}).items():
-            parameter = name.rpartition("__")[2]
-            notes.append(f"{parameter} at the {end} end of its grid")
-        entry.notes += [note for note in notes if note not in entry.notes]
+            # Lower is better in the scores of the entry.
+            sign = 1.0
+            if get_metric(self.evaluation.metric).greater_is_better:
+                sign = -1.0
+            inner = record.selection.get("score")
+            means = record.selection.get("means") or []
+            fold_scores = record.selection.get("scores") or []
+            if inner is not None:
+                entry.inner[split] = sign * inner
+            if inner in means and len(fold_scores) == len(means):
+                selected_scores = fold_scores[means.index(inner)]
+                entry.fold_losses[split] = _signed(selected_scores, sign)
+            if means:
+                entry.grid_losses[split] = _signed(means, sign)
+            notes = []
+            if record.status == NOT_CONVERGED:
+                notes.append("not converged")
+            for name, end in record.selection.get("edges", {}).items():
+                parameter = name.rpartition("__")[2]
+                notes.append(f"{parameter} at the {end} end of its grid")
+            entry.notes += [note for note in notes if note not in entry.notes]
 
 
 def _signed(scores: Iterable[float | None], sign: float) -> list[float | None]:
@@ -703,17 +674,13 @@ def usual_seconds(
     for candidate in candidates:
         n_fits = 1
         if candidate.family not in (TRIVIAL, NATIVE):
-            n_fits += _n_search_fits(candidate, folds)
+            n_values = math.prod(map(len, candidate.grid.values()))
+            if not candidate.halving:
+                n_fits += folds * n_values
+            else:
+                n_fits += sum(math.ceil(n_values / 2**fold) for fold in range(folds))
         seconds[candidate.label] = n_fits * _fit_seconds(candidate, dataset, train)
     return seconds
-
-
-def _n_search_fits(candidate: Candidate, folds: int) -> int:
-    """Return the number of fits of a search, 1 per fold without a grid."""
-    n_values = math.prod(map(len, candidate.grid.values()))
-    if not candidate.halving:
-        return folds * n_values
-    return sum(math.ceil(n_values / 2**fold) for fold in range(folds))
 
 
 def _fit_seconds(candidate: Candidate, dataset: Dataset, train: float) -> float:

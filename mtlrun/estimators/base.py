@@ -129,10 +129,10 @@ def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array
         # Blocks, so that the coefficients of all rows need little memory.
         size = max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))
         for begin in range(0, len(X), size):
-            rows = slice(begin, begin + size)
-            code = codes[rows]
-            products = np.einsum("ij,ij->i", X[rows], coef[code])
-            scores[rows] = products + intercept[code]
+            block = slice(begin, begin + size)
+            code = codes[block]
+            products = np.einsum("ij,ij->i", X[block], coef[code])
+            scores[block] = products + intercept[code]
         return scores
     for rows in rows_by_code(codes):
         code = codes[rows[0]]

@@ -1,17 +1,21 @@
-"""Sentences about how a saved model gets from a row to its prediction."""
+"""Sentences about a saved model: what it is, how it predicts, what explains the target."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from mtlrun.engine.evaluation import innermost
-from mtlrun.errors import counted
+from mtlrun.errors import counted, listed
 from mtlrun.estimators.baselines import LastValue, PerTask, TaskMean
+from mtlrun.estimators.summary import summary_lines
 from mtlrun.features.table import TableFeatures
-from mtlrun.model.files import transformed_names
-from mtlrun.model.fitted import Model
+from mtlrun.model.curves import variances_line
+from mtlrun.model.files import Model, load_model, read_facts, transformed_names
 
 #: Features with a line of their own: those with the largest mean absolute coefficient.
 MAX_FEATURES = 5
@@ -35,9 +39,19 @@ def prediction_lines(model: Model) -> list[str]:
     """
     estimator = innermost(model.estimator)
     if isinstance(estimator, TaskMean):
+        tasks = task_names(model)
+        texts = []
+        for task, value in zip(tasks, _mean_of_each_task(model).tolist(), strict=True):
+            texts.append(f"{task} {value:.4g}")
+        n_more = len(tasks) - MAX_TASKS
+        if n_more > 0:
+            texts = texts[:MAX_TASKS]
+            texts.append(f"and {n_more} more")
+        values_text = ", ".join(texts)
+        task_values = f"  {values_text}{_scale_note(model)}"
         return [
             "prediction: the mean of the task in its training rows; no column is used",
-            _task_values(model, _mean_of_each_task(model)),
+            task_values,
         ]
     if isinstance(estimator, LastValue):
         line = "prediction: the last value of the task; no column is used"
@@ -70,20 +84,6 @@ def _mean_of_each_task(model: Model) -> np.ndarray:
         return means
     # Labels are -1 and +1.
     return (1 + means) / 2
-
-
-def _task_values(model: Model, values: np.ndarray) -> str:
-    """Return a line with the value of each task."""
-    tasks = task_names(model)
-    texts = []
-    for task, value in zip(tasks, values.tolist(), strict=True):
-        texts.append(f"{task} {value:.4g}")
-    n_more = len(tasks) - MAX_TASKS
-    if n_more > 0:
-        texts = texts[:MAX_TASKS]
-        texts.append(f"and {n_more} more")
-    values_text = ", ".join(texts)
-    return f"  {values_text}{_scale_note(model)}"
 
 
 def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
@@ -170,3 +170,76 @@ def is_regression(model: Model) -> bool:
 def task_names(model: Model) -> list[str]:
     """Return the names of the tasks as in the user's table."""
     return [str(task) for task in model.about["tasks"]]
+
+
+#: Targets on the same rows whose parts are tested; of more, the first ones.
+MAX_TESTED_TARGETS = 3
+
+
+def part_lines(model: Model) -> list[str]:
+    """Return the shares of the parts in the variance, and a likelihood-ratio test each.
+
+    What limits the fit follows. Empty for a model without parts.
+    """
+    shares = variances_line(model)
+    if shares is None:
+        return []
+    estimator = innermost(model.estimator)
+    lines = [shares]
+    mixture = getattr(estimator, "mixture_", None)
+    if mixture is not None:
+        texts = [f"{name} {np.mean(weight):.0%}" for name, weight in mixture.items()]
+        lines.append(f"mixed predictions, mean weights: {', '.join(texts)}")
+    if not hasattr(estimator, "part_tests"):
+        return lines
+    names = dict(
+        zip(estimator.tasks_.tolist(), map(str, model.about["tasks"]), strict=True)
+    )
+    tested = list(names)[:MAX_TESTED_TARGETS]
+    for test in estimator.part_tests():
+        if test.task is None:
+            lines.append(test.sentence)
+        elif test.task in tested:
+            lines.append(f"{names[test.task]}: {test.sentence}")
+    return [*lines, *estimator.notes()]
+
+
+def saved_part_lines(folder: Path) -> list[str]:
+    """Return `part_lines` of the model in a folder, which is loaded if it has parts."""
+    if "Smooth" not in json.dumps(read_facts(folder)["estimator"]):
+        return []
+    return part_lines(load_model(folder))
+
+
+def model_lines(model: Model) -> list[str]:
+    """Return what a model is, what it was trained on, and how it predicts."""
+    facts = model.about
+    inputs: Mapping[str, Any] = facts["input"]
+    tasks = list(map(str, facts["tasks"]))
+    names = list(map(str, inputs.get("names") or []))
+    lines: list[str] = []
+    config: Mapping[str, Any] = facts.get("config") or {}
+    if config.get("title"):
+        lines.append(str(config["title"]))
+    lines += [
+        f"method: {method_name(model)} ({facts['task_type']})",
+        f"tasks: {counted(len(tasks), 'task')} ({listed(tasks)})",
+    ]
+    features = counted(int(inputs["n_features"]), "feature")
+    if names:
+        features += f" ({listed(names)})"
+    lines.append(f"features: {features}")
+    lines += [*prediction_lines(model), *part_lines(model)]
+    estimator = innermost(model.estimator)
+    if hasattr(estimator, "summary"):
+        columns = model.step.get_feature_names_out(names or None)
+        positions = map(str, range(len(columns)))
+        summary = estimator.summary().rename(
+            index=dict(zip(positions, map(str, columns), strict=True)), level="name"
+        )
+        title = "summary, for columns as they are prepared"
+        scale = np.unique(getattr(model.estimator, "scale_", [1.0]))
+        if len(scale) == 1 and scale[0] != 1:
+            title += f" and the target in units of {scale[0]:.4g}"
+        lines += [f"{title}:", *summary_lines(summary)]
+    return lines

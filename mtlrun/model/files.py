@@ -118,18 +118,19 @@ _PARTS_OF_MODELS = {
 }
 
 
-def _trusted_types() -> frozenset[str]:
-    """Return the paths of all classes of mtlrun that may be part of a model file."""
-    methods = [*METHODS.values(), *BASELINES.values()]
-    paths = {info.class_path.replace(":", ".") for info in methods}
-    for module, names in _PARTS_OF_MODELS.items():
-        paths.update(f"{module}.{name}" for name in names)
-    return frozenset(paths)
-
-
 #: Types of mtlrun that an archive may contain. Types that belong neither to mtlrun nor
 #: to scikit-learn, numpy or scipy are loaded only if the user trusts them by name.
-TRUSTED = _trusted_types()
+TRUSTED = frozenset(
+    [
+        *(info.class_path.replace(":", ".") for info in METHODS.values()),
+        *(info.class_path.replace(":", ".") for info in BASELINES.values()),
+        *(
+            f"{module}.{name}"
+            for module, names in _PARTS_OF_MODELS.items()
+            for name in names
+        ),
+    ]
+)
 
 #: Containers of numbers in numpy and scikit-learn that skops does not consider safe.
 #: The predictions of a forged tree would read memory outside its tables, which
@@ -546,7 +547,9 @@ def _refuse_large(archive: bytes, name: str) -> None:
             if file not in expanded_sizes:
                 size = sizes.get(file, 0)
                 if file.endswith(".npz") and file in sizes:
-                    size = _expanded_size(members.read(file))
+                    content = io.BytesIO(members.read(file))
+                    with zipfile.ZipFile(content) as inner:
+                        size = sum(info.file_size for info in inner.infolist())
                 expanded_sizes[file] = size
             total += expanded_sizes[file]
             _check_size(total, limit, name)
@@ -555,11 +558,6 @@ def _refuse_large(archive: bytes, name: str) -> None:
 def _check_size(size: int, limit: int, name: str) -> None:
     if size > limit:
         raise DataError(f"{name}: expands to more than {limit} bytes", UNTRUSTED_REMEDY)
-
-
-def _expanded_size(content: bytes) -> int:
-    with zipfile.ZipFile(io.BytesIO(content)) as members:
-        return sum(info.file_size for info in members.infolist())
 
 
 def _member_names(schema: Any) -> Iterator[str]:

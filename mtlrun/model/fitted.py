@@ -272,7 +272,13 @@ class Model(BaseEstimator):
             )
         frame = table_of_frame(X, like=schema).frame
         if y is not None:
-            target_frame = _target_frame(y, targets, len(frame))
+            if column_names(y) is not None:
+                values = ordered_columns(y, targets)
+            else:
+                values = np.asarray(y, dtype=object).reshape(len(frame), -1)
+            # Rows of y go by position, so its index says nothing.
+            columns_of_y = pd.DataFrame(values).reset_index(drop=True)
+            target_frame = table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
             frame = frame.drop(columns=targets, errors="ignore").join(target_frame)
         columns = list(schema.needed_features)
         if schema.task_column:
@@ -972,17 +978,6 @@ class Model(BaseEstimator):
             return self.step.transform(X)
 
 
-def _target_frame(y: Any, targets: Sequence[str], n_rows: int) -> pd.DataFrame:
-    """Return targets as a frame whose columns have these names."""
-    if column_names(y) is not None:
-        values = ordered_columns(y, targets)
-    else:
-        values = np.asarray(y, dtype=object).reshape(n_rows, -1)
-    # Rows of y go by position, so its index says nothing.
-    columns_of_y = pd.DataFrame(values).reset_index(drop=True)
-    return table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
-
-
 def _without_single_column(values: np.ndarray) -> np.ndarray:
     """Return a matrix of one column as a vector, and other arrays unchanged."""
     if values.ndim == 2 and values.shape[1] == 1:
@@ -1072,16 +1067,12 @@ def answers_table(
             written = np.asarray(names, dtype=object)
             table[name] = np.where(is_predicted, table[name], written)
         elif name != "row":
-            table[name] = _blanked(table[name], is_predicted)
+            column = table[name]
+            if pd.api.types.is_float_dtype(column):
+                table[name] = column.where(is_predicted)
+            else:
+                table[name] = column.astype(object).where(is_predicted, None)
     return table
-
-
-def _blanked(column: pd.Series, is_shown: np.ndarray | bool) -> pd.Series:
-    """Return a column with empty cells in some rows: NaN for decimals, else None."""
-    if pd.api.types.is_float_dtype(column):
-        return column.where(is_shown)
-    # As objects, because NaN would make decimals of whole numbers: 1.0 for label 1.
-    return column.astype(object).where(is_shown, None)
 
 
 def _answers(

@@ -124,7 +124,17 @@ def plot_model(
         panels = panels_of(folder, kind, trust)
     data = facts["dataset"] or {}
     dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
-    title = " on ".join(filter(None, (_method_name(facts), dataset)))
+    # The innermost method, without wrappers that scale targets.
+    estimator = facts["estimator"] or {}
+    name = estimator.get("name") or ""
+    parameters = estimator.get("params") or {}
+    inner = parameters.get("estimator")
+    while isinstance(inner, Mapping):
+        name = inner["estimator"]
+        parameters = inner.get("params") or {}
+        inner = parameters.get("estimator")
+    method_name = str(name).rpartition(":")[2]
+    title = " on ".join(filter(None, (method_name, dataset)))
     write_drawing(Figure(kind, title, panels), out, write_output)
     return lines
 
@@ -214,19 +224,6 @@ def _first_column(facts: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _method_name(facts: Mapping[str, Any]) -> str:
-    """Return the name of the innermost method, without wrappers that scale targets."""
-    estimator = facts["estimator"] or {}
-    name = estimator.get("name") or ""
-    parameters = estimator.get("params") or {}
-    inner = parameters.get("estimator")
-    while isinstance(inner, Mapping):
-        name = inner["estimator"]
-        parameters = inner.get("params") or {}
-        inner = parameters.get("estimator")
-    return str(name).rpartition(":")[2]
-
-
 def _tasks(folder: Path, model: Model) -> HeatMap:
     """Return a heat map of the similarity of tasks."""
     estimator = innermost(model.estimator)
@@ -295,7 +292,24 @@ def estimates_of(model: Model) -> tuple[Any, list[int]]:
     estimator = innermost(model.estimator)
     estimates = estimator.estimates()
     if hasattr(model.estimator, "scale_"):
-        estimates = _in_units_of_targets(estimates, model.estimator)
+        n_tasks = len(estimates.pooled)
+        scale = np.broadcast_to(model.estimator.scale_, n_tasks)[:, np.newaxis]
+        center = np.broadcast_to(model.estimator.center_, n_tasks)[:, np.newaxis]
+        # Only the level, which is the intercept, moves with the center of the targets.
+        n_columns = len(estimates.names)
+        n_intercepts = n_columns - innermost(model.estimator).n_features_in_
+        is_level = np.zeros(n_columns, dtype=bool)
+        is_level[:n_intercepts] = True
+        level = is_level * center
+        mean_scale = scale.mean()
+        estimates = replace(
+            estimates,
+            alone=estimates.alone * scale + level,
+            pooled=estimates.pooled * scale + level,
+            std=estimates.std * scale,
+            mean=estimates.mean * mean_scale + level.mean(axis=0),
+            mean_std=estimates.mean_std * mean_scale,
+        )
     # "level" is the name of the intercept: a feature of this name gets another one.
     names = distinct(transformed_names(model), ("level",))
     n_intercepts = len(estimates.names) - len(names)
@@ -305,28 +319,6 @@ def estimates_of(model: Model) -> tuple[Any, list[int]]:
     heterogeneity = np.asarray(estimator.heterogeneity_)
     by_heterogeneity = np.argsort(-heterogeneity, kind="stable")
     return estimates, by_heterogeneity[:MAX_COLUMNS].tolist()
-
-
-def _in_units_of_targets(estimates: Any, scaled: Any) -> Any:
-    """Return the estimates of a model whose targets were scaled, in original units."""
-    n_tasks = len(estimates.pooled)
-    scale = np.broadcast_to(scaled.scale_, n_tasks)[:, np.newaxis]
-    center = np.broadcast_to(scaled.center_, n_tasks)[:, np.newaxis]
-    # Only the level, which is the intercept, moves with the center of the targets.
-    n_columns = len(estimates.names)
-    n_intercepts = n_columns - innermost(scaled).n_features_in_
-    is_level = np.zeros(n_columns, dtype=bool)
-    is_level[:n_intercepts] = True
-    level = is_level * center
-    mean_scale = scale.mean()
-    return replace(
-        estimates,
-        alone=estimates.alone * scale + level,
-        pooled=estimates.pooled * scale + level,
-        std=estimates.std * scale,
-        mean=estimates.mean * mean_scale + level.mean(axis=0),
-        mean_std=estimates.mean_std * mean_scale,
-    )
 
 
 def interval_panels(model: Model) -> list[Panel]:
@@ -437,7 +429,13 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
         if len(tasks) == len(estimates.pooled):
             by_distance = np.argsort(-np.abs(separate - pooled), kind="stable")
             points.names = [""] * len(with_separate)
-            for index in _without_overlap(separate, by_distance):
+            min_distance = NAME_GAP * np.ptp(separate)
+            named: list[int] = []
+            for index in by_distance.tolist():
+                distances = [abs(separate[index] - separate[other]) for other in named]
+                if all(distance > min_distance for distance in distances):
+                    named.append(index)
+            for index in named[:MAX_NAMED_POINTS]:
                 points.names[index] = tasks[with_separate[index]]
         panels.append(
             Panel(
@@ -453,17 +451,6 @@ def _shrinkage(folder: Path, model: Model) -> list[Panel]:
         text = f"{folder}: no two tasks have enough rows for coefficients of their own"
         raise UserError(text, "Try --kind coefficients.")
     return panels
-
-
-def _without_overlap(x: np.ndarray, order: np.ndarray) -> list[int]:
-    """Return the first points of an order whose names do not overlap."""
-    min_distance = NAME_GAP * np.ptp(x)
-    named: list[int] = []
-    for index in order.tolist():
-        distances = [abs(x[index] - x[other]) for other in named]
-        if all(distance > min_distance for distance in distances):
-            named.append(index)
-    return named[:MAX_NAMED_POINTS]
 
 
 def _paths(folder: Path) -> list[Panel]:

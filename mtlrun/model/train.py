@@ -181,7 +181,15 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
     try:
         fitted = fit_job(job, dataset, best_params)
         record = runner.finish_fit(job, fitted.record, fitted.scores)
-        report(_describe_data(training.dataset_name, dataset, fitted.part))
+        rows = counted(dataset.n_samples, "row")
+        features = counted(dataset.n_features, "feature")
+        tasks = counted(dataset.n_tasks, "task")
+        n_train = fitted.part.train.n_samples
+        n_test = fitted.part.test.n_samples
+        report(
+            f"{training.dataset_name}: {rows} ({n_train} for training, {n_test} for "
+            f"testing), {features}, {tasks}"
+        )
         result = _result(training, record)
         result["baseline"] = baseline_scores(fitted.part, job.scoring)
         changes = dict(best_params)
@@ -211,16 +219,6 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
 def _assignments(params: Mapping[str, Any]) -> list[str]:
     """Return texts such as ``alpha=1.0``."""
     return [f"{name}={value}" for name, value in params.items()]
-
-
-def _describe_data(name: str, dataset: Dataset, part: TrainTestData) -> str:
-    rows = counted(dataset.n_samples, "row")
-    features = counted(dataset.n_features, "feature")
-    tasks = counted(dataset.n_tasks, "task")
-    return (
-        f"{name}: {rows} ({part.train.n_samples} for training, "
-        f"{part.test.n_samples} for testing), {features}, {tasks}"
-    )
 
 
 def _refit(job: Job, dataset: Dataset, params: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -625,28 +623,11 @@ def largest_coefficients(
     if coefficients is None:
         return [], []
     matrix = np.atleast_2d(coefficients[0])
-    names = _feature_names(coefficients[1], matrix.shape[1])
+    names = list(coefficients[1])
+    if not names:
+        names = [show(feature) for feature in range(matrix.shape[1])]
     n_tasks = len(matrix)
     lines = [f"Over {counted(n_tasks, 'task')}, of features as the model gets them."]
-    tables = [_shared_table(matrix, names)]
-    if n_tasks > 1:
-        tasks = [str(task) for task in range(n_tasks)]
-        if len(tested) == n_tasks:
-            tasks = [name for name, *_ in tested]
-        lines.append(OWN_LINE)
-        tables.append(_own_table(matrix, names, tasks))
-    return lines, tables
-
-
-def _feature_names(names: Sequence[str], n_features: int) -> list[str]:
-    """Return the names of features, or their numbers if they have no names."""
-    if len(names):
-        return list(names)
-    return [show(feature) for feature in range(n_features)]
-
-
-def _shared_table(matrix: np.ndarray, names: Sequence[str]) -> ReportTable:
-    """Return a table of the features with the largest mean absolute coefficients."""
     size = np.abs(matrix).mean(axis=0)
     statistics = {
         "mean absolute value": size,
@@ -662,20 +643,20 @@ def _shared_table(matrix: np.ndarray, names: Sequence[str]) -> ReportTable:
     for feature in by_size[:MAX_FEATURES]:
         cells = values[:, feature].tolist()
         table.rows.append([names[feature], *cells])
-    return table
-
-
-def _own_table(
-    matrix: np.ndarray, names: Sequence[str], tasks: Sequence[str]
-) -> ReportTable:
-    """Return a table of the coefficients of each task furthest from the shared mean."""
-    table = ReportTable([Column("task"), Column("largest weights of its own")])
-    differences_by_task = matrix - matrix.mean(axis=0)
-    for task, differences in zip(tasks, differences_by_task, strict=True):
-        largest = np.argsort(-np.abs(differences), kind="stable")
-        texts = []
-        for feature in largest[:MAX_FEATURES_OF_TASK]:
-            if differences[feature]:
-                texts.append(f"{names[feature]} {differences[feature]:+.3g}")
-        table.rows.append([task, ", ".join(texts) or "none"])
-    return table
+    tables = [table]
+    if n_tasks > 1:
+        tasks = [str(task) for task in range(n_tasks)]
+        if len(tested) == n_tasks:
+            tasks = [name for name, *_ in tested]
+        lines.append(OWN_LINE)
+        table = ReportTable([Column("task"), Column("largest weights of its own")])
+        differences_by_task = matrix - matrix.mean(axis=0)
+        for task, differences in zip(tasks, differences_by_task, strict=True):
+            largest = np.argsort(-np.abs(differences), kind="stable")
+            texts = []
+            for feature in largest[:MAX_FEATURES_OF_TASK]:
+                if differences[feature]:
+                    texts.append(f"{names[feature]} {differences[feature]:+.3g}")
+            table.rows.append([task, ", ".join(texts) or "none"])
+        tables.append(table)
+    return lines, tables

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import Normalize, to_hex, to_rgb
@@ -288,7 +289,12 @@ def _draw_figure(figure: Figure) -> Canvas:
     n_rows = -(-n_panels // n_columns)
     labels = _labels(figure)
     width, height = _panel_size(figure)
-    legend_columns = _n_legend_columns(labels, n_columns, width)
+    n_letters = max(map(len, labels), default=0)
+    label_width = 1.0
+    if labels:
+        label_width = LEGEND_HANDLE_INCHES + LEGEND_LETTER_INCHES * n_letters
+    n_fitting = int(width * n_columns / label_width)
+    legend_columns = max(1, min(len(labels), 2 * n_columns, n_fitting))
     legend_height = LEGEND_LINE_INCHES * -(-len(labels) // legend_columns)
     size = (width * n_columns, height * n_rows + TITLE_INCHES + legend_height)
     canvas = Canvas(figsize=size, layout="constrained")
@@ -333,21 +339,19 @@ def _panel_size(figure: Figure) -> tuple[float, float]:
     if len(maps) == len(figure.panels):
         height = MIN_MAP_INCHES
     for panel in maps:
-        map_width, map_height = _map_size(panel)
-        width = max(width, map_width)
-        height = max(height, map_height)
-    height += max(map(_x_names_length, figure.panels))
-    return width, height
-
-
-def _n_legend_columns(labels: Sequence[str], n_panels: int, width: float) -> int:
-    """Return how many labels stand side by side below panels of this width."""
-    n_letters = max(map(len, labels), default=0)
-    label_width = 1.0
-    if labels:
-        label_width = LEGEND_HANDLE_INCHES + LEGEND_LETTER_INCHES * n_letters
-    n_fitting = int(width * n_panels / label_width)
-    return max(1, min(len(labels), 2 * n_panels, n_fitting))
+        cell_width, cell_height = _cell_size(panel)
+        map_width = cell_width * len(panel.columns) + MAP_SIDE_INCHES
+        width = max(width, map_width + _names_length(panel.rows))
+        map_height = cell_height * len(panel.rows) + MAP_HEAD_INCHES
+        height = max(height, map_height + _names_length(panel.columns))
+    # Names below an axis may be longer than numbers.
+    excess = 0.0
+    for other in figure.panels:
+        if isinstance(other, Panel) and other.x_names:
+            n_letters = max(map(len, _clipped(other.x_names)))
+            names_length = _letters_inches(other.x_names, n_letters)
+            excess = max(excess, names_length - 0.3)
+    return width, height + excess
 
 
 def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
@@ -378,7 +382,25 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
         else:
             _set_linear(axes, panel, axis_name)
     if figure.values and (not has_numbers or len(figure.values) <= MAX_TICKS):
-        _set_sweep_ticks(axes, figure, panel, has_numbers)
+        ticks = list(figure.values)
+        published: list[Any] = []
+        for curve in panel.curves:
+            if curve.published:
+                published += curve.x
+        if published and has_numbers:
+            ticks = sorted({*ticks, min(published), max(published)})
+        texts = []
+        for value in ticks:
+            if value in figure.values:
+                texts.append(show(value))
+            else:
+                # Published values between the others were read from a picture.
+                texts.append(show(value, "seconds"))
+        positions: Sequence[Any] = range(len(ticks))
+        if has_numbers:
+            positions = ticks
+        axes.set_xticks(positions, texts)
+        axes.xaxis.set_minor_locator(NullLocator())
     for text, position in panel.marks.items():
         axes.axvline(position, color="#777777", linewidth=0.8, linestyle=":")
         axes.text(
@@ -409,31 +431,6 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
     # Marks are written between the panel and its title.
     title_pad = 14 if panel.marks else None
     axes.set_title(panel.title, fontsize=9, pad=title_pad)
-
-
-def _set_sweep_ticks(
-    axes: Axes, figure: Figure, panel: Panel, has_numbers: bool
-) -> None:
-    """Set a tick at each value of a sweep, and at the ends of published curves."""
-    ticks = list(figure.values)
-    published: list[Any] = []
-    for curve in panel.curves:
-        if curve.published:
-            published += curve.x
-    if published and has_numbers:
-        ticks = sorted({*ticks, min(published), max(published)})
-    texts = []
-    for value in ticks:
-        if value in figure.values:
-            texts.append(show(value))
-        else:
-            # Published values between the others were read from a picture: round them.
-            texts.append(show(value, "seconds"))
-    positions: Sequence[Any] = range(len(ticks))
-    if has_numbers:
-        positions = ticks
-    axes.set_xticks(positions, texts)
-    axes.xaxis.set_minor_locator(NullLocator())
 
 
 def _set_linear(axes: Axes, panel: Panel, axis_name: str) -> None:
@@ -494,7 +491,16 @@ def _draw_curve(
     if len(x) > MAX_TICKS * 3 and not curve.points:
         marker["markevery"] = max(1, len(x) // MAX_TICKS)
     if curve.published:
-        _draw_published(axes, curve, x, colour, marker)
+        pale = (1 - PALE_SHARE) * np.array(to_rgb(colour)) + PALE_SHARE * PALE_GRAY
+        style = marker | {
+            "color": to_hex(pale.tolist()),
+            "linestyle": (0, (4, 2)),
+            "linewidth": 0.8,
+            "markerfacecolor": "none",
+            "zorder": 1.5,
+            "markersize": 3,
+        }
+        axes.plot(x, curve.y, label=curve.label, **style)
         return
     if curve.background:
         axes.plot(
@@ -528,31 +534,6 @@ def _draw_curve(
         capsize=2,
         **marker,
     )
-    _write_point_names(axes, curve)
-
-
-def _draw_published(
-    axes: Axes, curve: Line, x: Sequence[Any], colour: str, marker: dict[str, Any]
-) -> None:
-    red, green, blue = map(_pale, to_rgb(colour))
-    style = marker | {
-        "color": to_hex((red, green, blue)),
-        "linestyle": (0, (4, 2)),
-        "linewidth": 0.8,
-        "markerfacecolor": "none",
-        "zorder": 1.5,
-        "markersize": 3,
-    }
-    axes.plot(x, curve.y, label=curve.label, **style)
-
-
-def _pale(channel: float) -> float:
-    """Mix gray into a channel of a color."""
-    return (1 - PALE_SHARE) * channel + PALE_SHARE * PALE_GRAY
-
-
-def _write_point_names(axes: Axes, curve: Line) -> None:
-    """Write the names of points, slanted so that neighbors stay apart."""
     for x, y, name in zip(curve.x, curve.y, curve.names, strict=False):
         if name:
             axes.annotate(
@@ -600,14 +581,6 @@ def _clipped(names: Sequence[str]) -> list[str]:
     return clipped
 
 
-def _x_names_length(panel: Panel | HeatMap) -> float:
-    """Return the inches by which names below an axis are longer than numbers."""
-    if isinstance(panel, HeatMap) or not panel.x_names:
-        return 0.0
-    n_letters = max(map(len, _clipped(panel.x_names)))
-    return max(0.0, _letters_inches(panel.x_names, n_letters) - 0.3)
-
-
 def _cell_size(panel: HeatMap) -> tuple[float, float]:
     """Return the width and height of a cell of a matrix, in inches."""
     if panel.has_numbers:
@@ -615,40 +588,24 @@ def _cell_size(panel: HeatMap) -> tuple[float, float]:
     return MAP_CELL_INCHES
 
 
-def _map_size(panel: HeatMap) -> tuple[float, float]:
-    """Return the width and height of a matrix with its names, in inches."""
-    cell_width, cell_height = _cell_size(panel)
-    width = cell_width * len(panel.columns) + MAP_SIDE_INCHES
-    width += _names_length(panel.rows)
-    height = cell_height * len(panel.rows) + MAP_HEAD_INCHES
-    height += _names_length(panel.columns)
-    return width, height
-
-
-def _map_limits(panel: HeatMap) -> tuple[float, float]:
-    """Return the values of the first and the last color of a matrix."""
-    present = [value for value in chain(*panel.values) if value is not None]
-    low = min(present, default=0.0)
-    high = max(present, default=1.0)
-    if panel.centre is None:
-        return low, high
-    reach = max(high - panel.centre, panel.centre - low) or 1.0
-    return panel.centre - reach, panel.centre + reach
-
-
 def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
     """Draw a matrix with its first row on top.
 
     The cells are drawn as shapes, so that a vector file holds no image of pixels.
     """
-    low, high = _map_limits(panel)
-    map_name = DIVERGING
-    if panel.centre is None:
-        map_name = SEQUENTIAL
+    present = [value for value in chain(*panel.values) if value is not None]
+    low = min(present, default=0.0)
+    high = max(present, default=1.0)
+    map_name = SEQUENTIAL
+    if panel.centre is not None:
+        map_name = DIVERGING
+        reach = max(high - panel.centre, panel.centre - low) or 1.0
+        low = panel.centre - reach
+        high = panel.centre + reach
     colours = mpl.colormaps[map_name].resampled(N_MAP_COLOURS)
     values = []
     for row in panel.values:
-        values.append(list(map(_nan_if_missing, row)))
+        values.append([math.nan if value is None else value for value in row])
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
     cell_width, cell_height = _cell_size(panel)
@@ -675,10 +632,6 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
                 )
     axes.set_title(panel.title, fontsize=9)
     canvas.colorbar(mesh, ax=axes, shrink=0.8, format=_two_digits)
-
-
-def _nan_if_missing(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def _set_names(axis: Axis, names: Sequence[str], *, rotation: int) -> None:

@@ -203,10 +203,21 @@ def _entry(column: Column, value: object, tones: Mapping[str, str]) -> dict[str,
     address = ""
     if isinstance(value, Styled):
         address = value.address
+    classes = []
+    if column.kind != "text":
+        classes.append("right")
+    is_long = len(text) > LONG_ENTRY
+    if is_long:
+        classes.append("long")
+    # Names of tasks can be whole sentences.
+    if column.name in UNBROKEN_COLUMNS and not (is_long and column.name == "task"):
+        classes.append("whole")
+    if column.name in BADGE_COLUMNS:
+        classes += [tone_of(text, tones), "badge"]
     return {
         "text": text,
         "value": _sort_value(column, value, text),
-        "css": " ".join(_css_classes(column, text, tones)),
+        "css": " ".join(classes),
         "link": address,
     }
 
@@ -221,18 +232,3 @@ def _sort_value(column: Column, value: object, text: str) -> int | float | str |
     if match is None:
         return None
     return match[0]
-
-
-def _css_classes(column: Column, text: str, tones: Mapping[str, str]) -> list[str]:
-    classes = []
-    if column.kind != "text":
-        classes.append("right")
-    is_long = len(text) > LONG_ENTRY
-    if is_long:
-        classes.append("long")
-    # Names of tasks can be whole sentences.
-    if column.name in UNBROKEN_COLUMNS and not (is_long and column.name == "task"):
-        classes.append("whole")
-    if column.name in BADGE_COLUMNS:
-        classes += [tone_of(text, tones), "badge"]
-    return classes

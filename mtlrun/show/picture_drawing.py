@@ -13,7 +13,7 @@ import itertools
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import singledispatch
@@ -153,15 +153,6 @@ def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def _value_limits(intervals: Sequence[Interval]) -> tuple[float, float]:
-    """Return the ends of an axis of gains that shows all but very distant losses."""
-    values = _within_reach(intervals)[:, 0]
-    low = min(0.0, values.min())
-    high = max(0.0, values.max())
-    margin = 0.2 * (high - low) or 1.0
-    return low - margin, high + margin
-
-
 def _within_reach(intervals: Sequence[Interval]) -> np.ndarray:
     """Return value, low and high of the intervals without very distant losses.
 
@@ -193,13 +184,9 @@ def _set_gain_axis(ax: Axes, picture: _GainPicture, name: str) -> None:
     # Differences of the AUC have three decimals: more of their labels would touch.
     n_bins = 4
     if picture.measure != AUC:
-        axis.set_major_formatter(FuncFormatter(_percent_tick))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
         n_bins = 6
     axis.set_major_locator(MaxNLocator(nbins=n_bins, min_n_ticks=3))
-
-
-def _percent_tick(value: float, _: int | None) -> str:
-    return f"{100 * value:.4g}%"
 
 
 def _draw_intervals(
@@ -319,7 +306,13 @@ def _draw_gains(
 ) -> Axes:
     """Draw a point per task; those beyond the axis become triangles at its end."""
     ax = _new_axes(ax, make, 3.8)
-    low, high = _value_limits(picture.intervals)
+    # The axis shows all but very distant losses.
+    values = _within_reach(picture.intervals)[:, 0]
+    low = min(0.0, values.min())
+    high = max(0.0, values.max())
+    margin = 0.2 * (high - low) or 1.0
+    low -= margin
+    high += margin
     ax.axhspan(-picture.smallest, picture.smallest, **BAND)
     ax.axhline(0, **ZERO_LINE)
     is_log = max(picture.sizes) >= LOG_ROWS * max(1, min(picture.sizes))
@@ -390,7 +383,14 @@ def _name_points(
     order = sorted(
         range(len(points)), key=lambda i: -abs(picture.intervals[i].clearness)
     )
-    centers = _as_shares(ax, points, is_log)
+    left, right = ax.get_xlim()
+    bottom, top = ax.get_ylim()
+    scale: Callable[[float], float] = math.log if is_log else float
+    width = scale(right) - scale(left)
+    centers = []
+    for x, y in points:
+        x_share = (scale(x) - scale(left)) / width
+        centers.append((x_share, (y - bottom) / (top - bottom)))
     # Names keep clear of points and of each other.
     x_space, y_space = POINT_SPACE
     boxes: list[Box] = []
@@ -417,21 +417,6 @@ def _name_points(
         n_names += 1
         if n_names == MAX_POINT_NAMES:
             return
-
-
-def _as_shares(
-    ax: Axes, points: Iterable[tuple[float, float]], is_log: bool
-) -> list[tuple[float, float]]:
-    """Return points as shares of the width and height of axes."""
-    left, right = ax.get_xlim()
-    bottom, top = ax.get_ylim()
-    scale: Callable[[float], float] = math.log if is_log else float
-    width = scale(right) - scale(left)
-    shares = []
-    for x, y in points:
-        x_share = (scale(x) - scale(left)) / width
-        shares.append((x_share, (y - bottom) / (top - bottom)))
-    return shares
 
 
 @dataclass(frozen=True)
@@ -478,25 +463,14 @@ def _free_corner(
         x_low, x_offset, ha = horizontal
         y_low, y_offset, va = vertical
         box = (x_low, y_low, x_low + length, y_low + height)
-        if not _is_inside(box) or any(_overlap(box, other) for other in boxes):
-            continue
-        return Corner(box, (x_offset, y_offset), ha, va)
+        is_free = box[0] >= 0 and box[2] <= 1 and box[1] >= 0 and box[3] <= 1
+        for other in boxes:
+            overlaps_x = box[0] < other[2] and other[0] < box[2]
+            if overlaps_x and box[1] < other[3] and other[1] < box[3]:
+                is_free = False
+        if is_free:
+            return Corner(box, (x_offset, y_offset), ha, va)
     return None
-
-
-def _is_inside(box: Box) -> bool:
-    """Whether a box lies inside the axes."""
-    left, bottom, right, top = box
-    return left >= 0 and right <= 1 and bottom >= 0 and top <= 1
-
-
-def _overlap(box: Box, other: Box) -> bool:
-    return (
-        box[0] < other[2]
-        and other[0] < box[2]
-        and box[1] < other[3]
-        and other[1] < box[3]
-    )
 
 
 @draw.register
@@ -531,7 +505,20 @@ def _draw_heat_map(
         parse_math=False,
     )
     if len(methods) <= MAX_NUMBER_COLUMNS:
-        _write_gains(ax, picture, values, reach)
+        for (row, column), value in np.ndenumerate(values):
+            if not math.isfinite(value):
+                continue
+            text = format_gain(float(value), picture.measure).removesuffix("%")
+            ink = "white" if abs(value) > 0.6 * reach else "black"
+            ax.text(
+                column + 0.5,
+                row + 0.5,
+                text,
+                ha="center",
+                va="center",
+                fontsize=SMALL_SIZE,
+                color=ink,
+            )
     bar = ax.figure.colorbar(
         mesh,
         ax=ax,
@@ -542,34 +529,11 @@ def _draw_heat_map(
         pad=0.02,
     )
     if picture.measure != AUC:
-        bar.ax.xaxis.set_major_formatter(FuncFormatter(_short_percent_tick))
+        percent = FuncFormatter(lambda value, _: f"{100 * value:.3g}%")
+        bar.ax.xaxis.set_major_formatter(percent)
     bar.ax.tick_params(labelsize=SMALL_SIZE)
     bar.set_label("gain (blue) or loss (red)", fontsize=NAME_SIZE)
     return ax
-
-
-def _short_percent_tick(value: float, _: int | None) -> str:
-    return f"{100 * value:.3g}%"
-
-
-def _write_gains(
-    ax: Axes, picture: HeatMapPicture, values: np.ndarray, reach: float
-) -> None:
-    """Write the gains into the cells of a heat map."""
-    for (row, column), value in np.ndenumerate(values):
-        if not math.isfinite(value):
-            continue
-        text = format_gain(float(value), picture.measure).removesuffix("%")
-        ink = "white" if abs(value) > 0.6 * reach else "black"
-        ax.text(
-            column + 0.5,
-            row + 0.5,
-            text,
-            ha="center",
-            va="center",
-            fontsize=SMALL_SIZE,
-            color=ink,
-        )
 
 
 @draw.register

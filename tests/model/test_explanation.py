@@ -6,9 +6,8 @@ import pytest
 from mtlrun.estimators import IndependentRidge, JointFeatureMTL, TraceNormMTLClassifier
 from mtlrun.estimators.baselines import LastValue, ScaledTargets, TaskMean
 from mtlrun.features.table import TableFeatures
-from mtlrun.model.explanation import prediction_lines
+from mtlrun.model.explanation import model_lines, prediction_lines
 from mtlrun.model.fitted import Model
-from mtlrun.model.parts import model_lines
 
 TASK = np.repeat([0, 1], 10)
 RNG = np.random.default_rng(0)

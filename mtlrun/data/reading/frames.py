@@ -211,10 +211,11 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     ValueError
         If strings are mixed with other types.
     """
-    if values.dtype.kind == "O":
-        # The usual case, without a look at each cell in Python.
-        if pd.api.types.infer_dtype(values.ravel(), skipna=False) == "string":
-            return values, np.zeros(values.shape, dtype=bool)
+    # The usual case, without a look at each cell in Python.
+    if values.dtype.kind == "O" and (
+        pd.api.types.infer_dtype(values.ravel(), skipna=False) == "string"
+    ):
+        return values, np.zeros(values.shape, dtype=bool)
     missing = np.asarray(pd.isna(values))
     if values.dtype.kind != "O":
         return values, missing
