@@ -228,7 +228,7 @@ def _between(text: str, name: str, begin: str, end: str, content: str) -> str:
 def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> str:
     """Return the page of a paper."""
     entries = runs_by_paper(overview.entries)[paper]
-    cite = min((str(e.report.run.info["paper"]["cite"]) for e in entries), key=len)
+    cite = min((e.report.run.spec.paper.cite for e in entries), key=len)
     blocks = [
         f"# {words.get('name', paper)}",
         cite + ".",
@@ -275,12 +275,12 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
     ]
     reports = ReportTable.of("report", "what it is", "made with")
     for e in entries:
-        info = e.report.run.info
+        run = e.report.run
         link = Styled(
             e.path.partition("/")[2], address=f"../../{RESULTS}/{e.path}/report.md"
         )
         reports.rows.append(
-            [link, str(info.get("title", "")), f"`{info.get('command', '')}`"]
+            [link, run.spec.title, f"`{run.experiment.command}`"]
         )
     blocks += ["## Reports", markdown_grid(reports)]
     text = "\n\n".join(filter(None, (_wrapped(part) for part in blocks)))
@@ -353,7 +353,7 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
         )  # others are left from earlier runs
         pictures = sorted(path for path in drawn if path.is_file())[:MOST_FIGURES]
         if pictures:
-            title = str(entry.report.run.info.get("title", ""))
+            title = entry.report.run.spec.title
             source = published_line(entry.report.run)
             found.append(f"**{title}** (`{entry.path}`). {source or ''}".strip())
             found += [

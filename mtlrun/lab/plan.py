@@ -51,7 +51,7 @@ from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.engine.record import Records
 from mtlrun.engine.store import Store, write_new
-from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE
+from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.lab.experiment.checks import read_curves
 from mtlrun.lab.experiment.spec import (
@@ -64,7 +64,7 @@ from mtlrun.lab.experiment.spec import (
 )
 from mtlrun.lab.row_filters import ALL_INTERPRETATIONS, in_interpretation, matching
 from mtlrun.lab.scenarios import Scenario, scenarios
-from mtlrun.lab.stored import read_sound, read_sound_plan
+from mtlrun.lab.stored import read_sound_plan
 from mtlrun.utils.io import file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 

@@ -32,7 +32,7 @@ from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.run import Run, all_planned_jobs, read_run
-from mtlrun.lab.stored import read_sound
+from mtlrun.lab.stored import read_verified
 from mtlrun.utils.io import file_json, sealed, write_atomic
 
 #: Digits to which equal numbers agree.
@@ -468,10 +468,10 @@ def _write(
 ) -> None:
     """Write the outcome for a run, and keep earlier outcomes of the same code."""
     cells: dict[str, dict[str, Any]] = {}
-    before = read_sound(folder / VERIFIED)
-    if before.get("made_by") == made_by():
-        for entry in before.get("cells") or []:
-            cells[entry["key"]] = entry
+    before = read_verified(folder)
+    if before is not None and before.made_by.model_dump() == made_by():
+        for job in before.cells:
+            cells[job.key] = job.model_dump()
     for trial in recomputed:
         cells[trial.record.key] = trial.plain
     refused = Counter(trial.refused for trial in all_trials if trial.refused)

@@ -749,7 +749,7 @@ def plain(spec: Spec) -> dict[str, Any]:
     if spec.is_analysis:
         config["repeats"] = spec.repeats
     if spec.split is not None:
-        config["split"] = _plain_split(spec, spec.split)
+        config["split"] = plain_split(spec, spec.split)
     if spec.kind == TRAIN:
         return _plain_training(spec, config)
     return config
@@ -774,7 +774,8 @@ def _plain_dataset(dataset: DatasetSpec) -> dict[str, Any]:
     return {**entry, **dataset.sections, **dataset.options}
 
 
-def _plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
+def plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
+    """Return a split as plain data, with the number of trials last."""
     entry = split.model_dump(exclude={"trials"}, exclude_none=True)
     # A kfold split without trials has as many as folds, and a training file has one.
     has_trials = split.kind != "kfold" or split.trials

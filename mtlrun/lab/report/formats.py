@@ -33,7 +33,6 @@ from mtlrun.lab.report.figures import (
     rank_diagrams,
 )
 from mtlrun.lab.report.findings import claim_table
-from mtlrun.lab.report.interpretations import reference_grid, reference_section
 from mtlrun.lab.report.method_results import PARTIAL
 from mtlrun.lab.report.printed import (
     only_quantities,
@@ -42,6 +41,7 @@ from mtlrun.lab.report.printed import (
     transposed,
     with_printed,
 )
+from mtlrun.lab.report.references import reference_grid, reference_section
 from mtlrun.lab.report.run import STOPPED, title_of
 from mtlrun.lab.report.sections import job_table
 from mtlrun.show import page
@@ -78,8 +78,6 @@ TEX_HEAD = """\
 %   \\begin{document}
 %   \\input{report.tex}
 %   \\end{document}"""
-#: Keys of run.json that report.json repeats.
-JSON_HEADER = ("id", "title", "kind", "paper", "overrides", "command", "seed")
 #: Folder of the templates of pages.
 TEMPLATES = Path(__file__).parent / "templates"
 
@@ -117,8 +115,8 @@ def markdown(report: Report) -> str:
         *report.sections,
     ]
     blocks = [
-        f"# {run.info.get('title', run.info.get('id', 'Report'))}",
-        f"`{run.info.get('id')}`, profile `{run.profile}`",
+        f"# {run.spec.title}",
+        f"`{run.spec.id}`, profile `{run.experiment.profile}`",
         _source_line(report),
         markdown_section(outcome),
         "## Results",
@@ -133,10 +131,12 @@ def markdown(report: Report) -> str:
 
 def _source_line(report: Report) -> str:
     """Return the paper and its item, as far as run.json has them."""
-    paper = report.run.info.get("paper") or {}
-    parts = [str(paper[key]) for key in ("cite", "artefact") if paper.get(key)]
-    if paper.get("doi"):
-        parts.append(f"doi:{paper['doi']}")
+    paper = report.run.spec.paper
+    if paper is None:
+        return ""
+    parts = [part for part in (paper.cite, paper.artefact) if part]
+    if paper.doi:
+        parts.append(f"doi:{paper.doi}")
     return ". ".join(parts)
 
 
@@ -197,8 +197,8 @@ def csv_table(report: Report) -> str:
 
 def json_report(report: Report) -> str:
     """Return report.json."""
-    info = report.run.info
-    header: dict[str, Any] = {key: info[key] for key in JSON_HEADER if key in info}
+    spec = report.run.spec
+    experiment = report.run.experiment
     trials = []
     for row in report.rows:
         if row.samples:
@@ -215,8 +215,14 @@ def json_report(report: Report) -> str:
         )
     content: dict[str, Any] = {
         "schema": SCHEMA,
-        **header,
-        "profile": report.run.profile,
+        "id": spec.id,
+        "title": spec.title,
+        "kind": spec.kind,
+        "paper": spec.paper,
+        "overrides": experiment.overrides,
+        "command": experiment.command,
+        "seed": spec.seed,
+        "profile": experiment.profile,
         "partial": is_partial(report),
         "cells": _job_counts_entry(report),
         "summary": report.summary,
@@ -270,10 +276,9 @@ def latex(
     UnknownNameError
         If no table has one of the quantities.
     """
-    info = report.run.info
-    name = escape_tex(
-        f"{info.get('title', '')} ({info.get('id')}, profile {report.run.profile})"
-    )
+    spec = report.run.spec
+    profile = report.run.experiment.profile
+    name = escape_tex(f"{spec.title} ({spec.id}, profile {profile})")
     tables = [(section.title, section.grids[0]) for section in report.tables]
     if metrics:
         tables = _tables_of_quantities(tables, metrics)
@@ -344,7 +349,7 @@ def html_report(report: Report) -> str:
         anchors[row.dataset, row.method] = f"cell-{index}"
     # In a sweep there would be a figure of the search for each value of the axis.
     search_figures = []
-    if not run.config.get("sweep"):
+    if run.spec.sweep is None:
         search_figures = path_figures(run)
     figures: list[Drawing] = [*report.figures, *rank_diagrams(run, report.rows)]
     main_titles = [table.title for table in report.tables]
@@ -353,10 +358,10 @@ def html_report(report: Report) -> str:
     return page.render(
         _environment(),
         "report.html",
-        title=str(run.info.get("title", run.info.get("id", "Report"))),
+        title=run.spec.title,
         report=report,
         run=run,
-        paper=run.info.get("paper") or {},
+        paper=run.spec.paper,
         anchors=anchors,
         titles=list(dict.fromkeys([*main_titles, *other_titles])),
         main_titles=set(main_titles),

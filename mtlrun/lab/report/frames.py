@@ -12,10 +12,10 @@ from typing import Any
 import pandas as pd
 
 from mtlrun.engine.record import Record, Records, ResultKey
-from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED
+from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED, read_json
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
-from mtlrun.lab.stored import read_json
+from mtlrun.lab.stored import Axis
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.utils.io import canonical_json, is_json_number
 from mtlrun.utils.outputs import write_output
@@ -203,14 +203,14 @@ def _run_rows(run: Run) -> Iterator[_Row]:
 def _job_rows(run: Run, jobs: Iterable[ResultKey]) -> Iterator[_Row]:
     """Yield the rows of planned jobs of a run."""
     for job in jobs:
-        axis = run.datasets[job.dataset].get("axis") or {}
+        axis = run.datasets[job.dataset].axis or Axis(of=job.dataset, value=None)
         yield {
             "kind": "reproduce",
-            "experiment": run.info.get("id"),
-            "profile": run.profile,
-            "reading": run.reading,
-            "dataset": axis.get("of", job.dataset),
-            "value": axis.get("value"),
+            "experiment": run.spec.id,
+            "profile": run.experiment.profile,
+            "reading": run.experiment.reading,
+            "dataset": axis.of,
+            "value": axis.value,
             "method": job.method,
             "place": job.dataset,
             "trial": job.trial,

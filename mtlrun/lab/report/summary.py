@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mtlrun.engine.stored import RUN_FILE
+from mtlrun.engine.stored import RUN_FILE, read_json
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.experiment.claims import NUMBERS, VERDICTS, Verdict
 from mtlrun.lab.report.build import (
@@ -33,10 +33,9 @@ from mtlrun.lab.report.findings import (
     findings,
 )
 from mtlrun.lab.report.formats import TONES, plain_models
-from mtlrun.lab.report.interpretations import ReferenceVerdict
+from mtlrun.lab.report.references import ReferenceVerdict
 from mtlrun.lab.report.run import COMPLETE
 from mtlrun.lab.report.sections import computing_seconds
-from mtlrun.lab.stored import read_json
 from mtlrun.show.figures import SQUARES, Strip, StripRow
 from mtlrun.show.page import html_page
 from mtlrun.show.report_table import (
@@ -84,7 +83,7 @@ class RunReport:
     @property
     def id(self) -> str:
         """Experiment of the run, ``<paper>/<item>``."""
-        return str(self.report.run.info.get("id", self.path))
+        return self.report.run.spec.id
 
     @property
     def paper(self) -> str:
@@ -192,8 +191,8 @@ def _read_comparisons(root: Path, overview: Overview) -> None:
 def results_root(report: Report, folder: Path) -> Path | None:
     """Return the folder of results that contains a run folder; None if none does."""
     path = Path(os.path.realpath(folder))
-    experiment = str(report.run.info.get("id"))
-    expected = (*experiment.split("/"), report.run.profile)
+    run = report.run
+    expected = (*run.spec.id.split("/"), run.experiment.profile)
     if path.parts[-DEPTH:] != expected:
         return None
     return path.parents[DEPTH - 1]
@@ -482,7 +481,7 @@ def _run_table(
         "what it is",
     )
     for entry in entries:
-        title = str(entry.report.run.info.get("title", ""))
+        title = entry.report.run.spec.title
         table.rows.append([_link(entry.path, ending), *run_counts(entry), title])
     return table
 
@@ -501,8 +500,8 @@ def _citation(entries: Sequence[RunReport]) -> str:
     """
     citations = []
     for entry in entries:
-        paper = entry.report.run.info.get("paper") or {}
-        citations.append(str(paper.get("cite", "")))
+        paper = entry.report.run.spec.paper
+        citations.append(paper.cite if paper else "")
     return min(citations, key=len, default="")
 
 

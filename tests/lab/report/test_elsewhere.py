@@ -24,7 +24,7 @@ import hashlib, importlib.abc, json, sys
 from pathlib import Path
 
 REFUSED = ("mtlrun.solvers", "mtlrun.estimators", "mtlrun.data", "mtlrun.features", "mtlrun.model")
-REFUSED += ("mtlrun.comparison", "mtlrun.lab.plan", "mtlrun.lab.experiment.spec", "mtlrun.papers")
+REFUSED += ("mtlrun.comparison", "mtlrun.lab.plan", "mtlrun.papers")
 REFUSED += tuple(f"mtlrun.engine.{name}" for name in ("job", "fit", "run", "plan", "pool", "compute"))
 REFUSED += ("sklearn.linear_model", "sklearn.svm", "sklearn.ensemble", "torch", "numba", "dask", "skops")
 

@@ -17,14 +17,13 @@ import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED
 from mtlrun.engine.record import Records
-from mtlrun.engine.stored import SHAPES
+from mtlrun.engine.stored import PROVENANCE, RUN_FILE, SHAPES, read_json, read_raw
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import render
 from mtlrun.lab.report.frames import load_results
 from mtlrun.lab.report.run import read_run
 from mtlrun.lab.report.summary import read_overview
-from mtlrun.lab.stored import MODELS, read_json, read_raw
 from mtlrun.model.files import load_model
 from mtlrun.model.plots import plot_model
 from mtlrun.utils.io import sealed
@@ -124,7 +123,7 @@ def test_altered_files_are_rejected_or_read(results, name):
     assert refused > 0 or name.endswith("leaderboard.json")
 
 
-@pytest.mark.parametrize("name", [*MODELS, *SHAPES])
+@pytest.mark.parametrize("name", [RUN_FILE, PROVENANCE, *SHAPES])
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
 )
