@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtlrun.lab.results import load_run, reproduce
     from mtlrun.model.files import load_model
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "__version__",
     "check_table",

@@ -61,6 +61,7 @@ def registry_text(
     baselines: Iterable[MethodInfo],
     metrics: dict[str, dict[str, Any]],
     interfaces: dict[str, dict[str, Any]],
+    analyses: dict[str, str],
 ) -> str:
     """Return the content of the registry.
 
@@ -75,6 +76,8 @@ def registry_text(
         Name of a metric -> its properties.
     interfaces : dict of str to dict
         ``package.module:name`` -> its interface as plain data.
+    analyses : dict of str to str
+        Name of an analysis in experiment files -> ``package.module:function``.
     """
     lines = [HEADER]
     if modules:
@@ -88,7 +91,8 @@ def registry_text(
         lines.append(f'    "{module}": [')
         lines += [f'        "{name}",' for name in names]
         lines.append("    ],")
-    lines += ["}", "", "__all__ = ["]
+    lines += ["}", "", "#: Name of an analysis in experiment files -> its function."]
+    lines += [f"ANALYSES: dict[str, str] = {_json_lines(analyses)}", "", "__all__ = ["]
     lines += [f'    "{name}",' for names in modules.values() for name in names]
     lines += ["]", ""]
     for name, text in (
@@ -124,7 +128,7 @@ def ensure_readable() -> None:
     try:
         compile(REGISTRY.read_text(encoding="utf-8"), str(REGISTRY), "exec")
     except (OSError, SyntaxError):
-        REGISTRY.write_text(registry_text({}, [], [], {}, {}), encoding="utf-8")
+        REGISTRY.write_text(registry_text({}, [], [], {}, {}, {}), encoding="utf-8")
 
 
 def metric_properties() -> dict[str, dict[str, Any]]:
@@ -139,20 +143,41 @@ def metric_properties() -> dict[str, dict[str, Any]]:
     }
 
 
-def plain_interfaces(other_classes: Iterable[type]) -> dict[str, dict[str, Any]]:
+def analysis_paths() -> dict[str, str]:
+    """Return the analyses that the modules of papers declare, by their names."""
+    import mtlrun.papers
+
+    paths: dict[str, str] = {}
+    for info in pkgutil.walk_packages(mtlrun.papers.__path__, "mtlrun.papers."):
+        module = importlib.import_module(info.name)
+        for function in vars(module).values():
+            declaration = getattr(function, "declaration", None)
+            if declaration is None or function.__module__ != info.name:
+                continue
+            path = f"{info.name}:{function.__name__}"
+            if not declaration.name or declaration.name in paths:
+                raise ValueError(f"{path}: @analysis needs a name that no other has")
+            paths[declaration.name] = path
+    return dict(sorted(paths.items()))
+
+
+def plain_interfaces(
+    analyses: Iterable[str], other_classes: Iterable[type]
+) -> dict[str, dict[str, Any]]:
     """Return the interfaces of what files can name and the methods do not describe.
 
     Parameters
     ----------
+    analyses : iterable of str
+        Paths of the analyses.
     other_classes : iterable of type
         Public estimators that are no methods.
     """
-    from mtlrun.catalog.analysis import ANALYSES
     from mtlrun.catalog.interfaces import inspect_interface
     from mtlrun.data.sets.load import READERS
     from mtlrun.utils.io import configs_dir
 
-    paths = [*ANALYSES.values()]
+    paths = [*analyses]
     paths += [f"mtlrun.data.sets.{path}" for path in READERS.values()]
     paths += _generators()
     paths += sorted(f"{cls.__module__}:{cls.__name__}" for cls in other_classes)
@@ -409,8 +434,14 @@ def generated() -> dict[Path, str]:
     method_names = {info.name for info in methods}
     others = [cls for cls in classes if cls.__name__ not in method_names]
     baselines = [baseline_info(cls) for cls in LEADERBOARD_NAMES]
+    analyses = analysis_paths()
     registry = registry_text(
-        modules, methods, baselines, metric_properties(), plain_interfaces(others)
+        modules,
+        methods,
+        baselines,
+        metric_properties(),
+        plain_interfaces(analyses.values(), others),
+        analyses,
     )
     wrappers = [cls for cls in classes if not hasattr(cls, "metadata")]
     along_paths = [

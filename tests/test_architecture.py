@@ -3,6 +3,7 @@
 import ast
 import functools
 import json
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -34,6 +35,14 @@ LAYERS = [
     "chunks",
     "papers",
     "cli",
+]
+#: The rooms of ``data``, from bottom to top. None imports a later one, not even inside a
+#: function or for types.
+ROOMS_OF_DATA = [
+    ("reading",),
+    ("clock", "dataset", "groups", "splits", "tasks", "times", "transforms"),
+    ("roles",),
+    ("sets",),
 ]
 #: The laboratory and the commands; everything else is the library.
 LABORATORY = ("lab", "chunks", "papers", "cli")
@@ -138,6 +147,40 @@ def test_imports_point_only_downwards():
             ):
                 upwards.append(f"{path}:{line} imports {target}")
     assert not upwards, "\n".join(upwards)
+
+
+def _imports_within_data() -> dict[str, set[str]]:
+    """Return the modules of ``data`` and what they import of each other anywhere."""
+    names = {_name(path) for path in MODULES if path.parent != PACKAGE}
+    names = {name for name in names if name.startswith("mtlrun.data.")}
+    imports = {}
+    for path in MODULES:
+        name = _name(path)
+        if name in names and path.name != "__init__.py":
+            targets = {target for _, target in _imports(path)}
+            targets |= {target.rpartition(".")[0] for target in targets}
+            imports[name] = targets & names - {name}
+    return imports
+
+
+def test_rooms_of_data_import_only_earlier_rooms_lazily_and_for_types_too():
+    floor_of_room = {}
+    for floor, rooms in enumerate(ROOMS_OF_DATA):
+        floor_of_room |= dict.fromkeys(rooms, floor)
+    upwards = []
+    for name, targets in _imports_within_data().items():
+        floor = floor_of_room[name.split(".")[2]]
+        for target in targets:
+            if floor_of_room[target.split(".")[2]] > floor:
+                upwards.append(f"{name} imports {target}")
+    assert not upwards, "\n".join(upwards)
+
+
+def test_no_modules_of_data_import_each_other_in_a_cycle_lazily_or_for_types():
+    waits = _imports_within_data()
+    while free := {name for name, needs in waits.items() if not needs & set(waits)}:
+        waits = {name: needs for name, needs in waits.items() if name not in free}
+    assert not waits
 
 
 def test_every_module_is_in_a_layer():
@@ -319,3 +362,14 @@ def test_experiment_files_are_short():
         for path in CONFIGS.rglob("*.yaml")
     }
     assert not {name: n for name, n in lengths.items() if n > 240}
+
+
+def test_files_that_the_page_names_exist():
+    page = (PACKAGE.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`((?:\w+/)+(?:\w+\.\w+)?)`", page))
+    folders = (PACKAGE, PACKAGE.parent)
+    missing = [
+        name for name in names if not any((top / name).exists() for top in folders)
+    ]
+    assert len(names) > 30
+    assert missing == []

@@ -24,47 +24,10 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from mtlrun.errors import ConfigError
+from mtlrun.estimators.declarations import ANALYSES
 from mtlrun.utils.io import configs_dir, read_text_file
 
 Function = TypeVar("Function", bound=Callable[..., "AnalysisResult"])
-
-#: Names of analyses in experiment files -> functions, in alphabetical order.
-ANALYSES = {
-    "atlas-best": "mtlrun.papers.atlas.sharing:best",
-    "atlas-calibration": "mtlrun.papers.atlas.sharing:calibration",
-    "atlas-cost": "mtlrun.papers.atlas.sharing:cost",
-    "atlas-gain": "mtlrun.papers.atlas.gain:gain",
-    "atlas-methods": "mtlrun.papers.atlas.analyses:methods",
-    "atlas-pairs": "mtlrun.papers.atlas.pairs:pairs",
-    "atlas-prediction": "mtlrun.papers.atlas.analyses:prediction",
-    "atlas-sharing": "mtlrun.papers.atlas.sharing:sharing",
-    "atlas-summary": "mtlrun.papers.atlas.analyses:summary",
-    "atlas-verdict": "mtlrun.papers.atlas.pairs:verdict",
-    "data-set-statistics": "mtlrun.papers.dcrmtl:data_set_statistics",
-    "dcrmtl-constraint": "mtlrun.papers.dcrmtl:equality_constraint",
-    "fetr-audit": "mtlrun.papers.fetr.audit:audit_table",
-    "fetr-convergence": "mtlrun.papers.fetr.seconds:fetr_convergence",
-    "fetr-covariances": "mtlrun.papers.fetr.covariances:fetr_covariances",
-    "fetr-learning-curve": "mtlrun.papers.fetr.curves:learning_curve",
-    "fetr-theory": "mtlrun.papers.fetr.theory:fetr_theory",
-    "fetr-w-step": "mtlrun.papers.fetr.seconds:w_step_seconds",
-    "mtmkl-algorithm": "mtlrun.papers.mtmkl.algorithms:algorithm",
-    "mtmkl-audit": "mtlrun.papers.mtmkl.audit:table_audit",
-    "mtmkl-consensus": "mtlrun.papers.mtmkl.algorithms:algorithm_2",
-    "mtmkl-protocols": "mtlrun.papers.mtmkl.protocols:protocols",
-    "mtmkl-repaired": "mtlrun.papers.mtmkl.protocols:repaired",
-    "mtmkl-sharing": "mtlrun.papers.mtmkl.sharing:sharing",
-    "mtmkl-theorem-1": "mtlrun.papers.mtmkl.theory:theorem_1",
-    "mtmkl-together": "mtlrun.papers.mtmkl.sharing:tasks_together",
-    "mtmkl-weights": "mtlrun.papers.mtmkl.weights:kernel_weights",
-    "svm-audit": "mtlrun.papers.mtsvm.audit:stored_runs",
-    "svm-convergence": "mtlrun.papers.mtsvm.analyses:svm_convergence",
-    "svm-phases": "mtlrun.papers.mtsvm.audit:curve_phases",
-    "svm-scaling": "mtlrun.papers.mtsvm.analyses:svm_scaling",
-    "svm-seconds": "mtlrun.papers.mtsvm.analyses:svm_seconds",
-    "svm-statistics": "mtlrun.papers.mtsvm.analyses:svm_statistics",
-    "svm-transfer": "mtlrun.papers.mtsvm.transfer:svm_transfer",
-}
 
 
 @dataclass
@@ -225,6 +188,12 @@ class Declaration:
     differences : sequence of str
         Differences of shares, whose digits are counted from the decimal point on. A
         difference near 0 may change completely if the prediction of one row changes.
+    name : str, default ""
+        Name in experiment files; only for analyses of mtlrun, which `make generated`
+        lists. Files name others by their path.
+    labels : dict of str to str
+        Quantity -> its words in tables and figures, if its name with spaces in place of
+        underscores is not clear enough. Only for analyses of mtlrun.
 
     Raises
     ------
@@ -241,13 +210,16 @@ class Declaration:
     digits: int = 6
     varies: Sequence[str] = ()
     differences: Sequence[str] = ()
+    name: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.quantities, dict):
             raise TypeError(
                 "the quantities of a measure must be a dict of names to texts"
             )
-        for pattern in (*self.lower, *self.higher, *self.varies, *self.differences):
+        patterns = (*self.lower, *self.higher, *self.varies, *self.differences)
+        for pattern in (*patterns, *self.labels):
             if not fnmatch.filter(self.quantities, pattern):
                 raise ValueError(
                     f"{pattern!r} is not among the quantities of the measure"
@@ -257,6 +229,8 @@ class Declaration:
         """Return the declaration as plain data."""
         return {
             "quantities": self.quantities,
+            "name": self.name,
+            "labels": self.labels,
             "lower": list(self.lower),
             "higher": list(self.higher),
             "needs_data": self.needs_data,
@@ -290,6 +264,8 @@ class Declaration:
 def analysis(
     quantities: Mapping[str, str],
     *,
+    name: str = "",
+    labels: Mapping[str, str] | None = None,
     lower: Sequence[str] = (),
     higher: Sequence[str] = (),
     needs_data: bool = True,
@@ -304,6 +280,8 @@ def analysis(
     """
     declaration = Declaration(
         quantities,
+        name=name,
+        labels=labels or {},
         lower=lower,
         higher=higher,
         needs_data=needs_data,

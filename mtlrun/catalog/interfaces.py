@@ -84,6 +84,10 @@ METRIC_INFO = {
     )
     for name, stored in json.loads(declarations.METRICS).items()
 }
+#: Quantity of an analysis -> its words in tables and figures.
+QUANTITY_LABELS: dict[str, str] = {}
+for _stored in _STORED_INTERFACES.values():
+    QUANTITY_LABELS |= _stored.get("declaration", {}).get("labels", {})
 
 
 def interface(path: str) -> Interface:

@@ -109,7 +109,7 @@ def uses_files(pool: Pool) -> bool:
     They are if several processes of this machine work.
     """
     # Dask's workers may run on other machines, which do not see the folder.
-    return not pool.is_serial and pool.backend in (None, "loky")
+    return not pool.is_serial and pool.has_processes
 
 
 def run_in_order(

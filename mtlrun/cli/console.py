@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 #: Greatest width of a line of prose, in columns, however wide the terminal is.
 MAX_PROSE_WIDTH = 100
+#: A last column of less width is not broken.
+MIN_COLUMN_WIDTH = 16
 #: A numbered line of a file, or the carets that mark a place in it.
 _EXCERPT = re.compile(r" +(\d+ \||\^)")
 
@@ -133,7 +135,11 @@ def say_json(value: object) -> None:
 
 
 def say_columns(rows: Sequence[Sequence[object]]) -> None:
-    """Print rows in aligned columns; columns with numbers are aligned to the right."""
+    """Print rows in aligned columns; columns with numbers are aligned to the right.
+
+    A terminal breaks the last column between words.
+    """
+    console = output()
     columns = []
     for column in zip(*rows, strict=True):
         texts = [str(cell) for cell in column]
@@ -142,7 +148,14 @@ def say_columns(rows: Sequence[Sequence[object]]) -> None:
         align = str.rjust if has_numbers else str.ljust
         columns.append([align(text, width) for text in texts])
     for row in zip(*columns, strict=True):
-        say("  ".join(row).rstrip())
+        start = "  ".join(row[:-1])
+        space = min(console.width, MAX_PROSE_WIDTH) - len(start) - 2
+        lines = [row[-1].rstrip()]
+        if console.is_terminal and space >= MIN_COLUMN_WIDTH:
+            lines = textwrap.wrap(row[-1], space, break_long_words=False) or [""]
+        for line in lines:
+            say(f"{start}  {line}".rstrip() if start else line)
+            start = " " * len(start)
 
 
 def complain(message: str, remedy: str | None = None) -> None:

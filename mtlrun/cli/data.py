@@ -317,7 +317,7 @@ def _describe(card: Card, notes: str) -> None:
         ("id", card.id),
         ("title", _title(card)),
         ("tasks", f"{card.task_type}, {card.design} design"),
-        ("licence", card.licence),
+        ("license", card.licence),
         ("citation", card.citation),
         ("preprocessing", card.preprocessing),
         ("notes", notes.strip()),

@@ -12,7 +12,6 @@ import importlib
 import json
 import os
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,13 +20,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mtlrun.cli import options
-from mtlrun.cli.console import complain, interactive, output, say, say_columns, say_json
+from mtlrun.cli.console import complain, say, say_columns, say_json, say_prose
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.errors import UserError, counted, listed
-from mtlrun.utils.text import sanitize
+from mtlrun.errors import UnknownNameError, UserError, counted, listed
 
 if TYPE_CHECKING:
-    from mtlrun.catalog.registry import MethodInfo
     from mtlrun.engine.plan import JobState, PlannedJob
     from mtlrun.lab.experiment.spec import Experiment
     from mtlrun.lab.plan import Plan
@@ -40,10 +37,16 @@ def show(
     seed: options.Seed = None,
     data_dir: options.DataDir = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
+    as_yaml: Annotated[
+        bool,
+        options.option(
+            options.OUT, None, "Print every setting and printed number.", "--yaml"
+        ),
+    ] = False,
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show an experiment in full: every setting, the paper's numbers and claims.
+    """Show an experiment: its data, methods and claims.
 
     For the folder of a model, show the method, the tasks, and how a prediction is made:
     coefficients, means of tasks, or what explains the target (models with curves).
@@ -83,17 +86,57 @@ def show(
             f"{target} means {experiment.id} here; there are also {listed(others)}",
             error=True,
         )
-    _show_experiment(experiment, output_dir)
+    for line in _heading(experiment):
+        say_prose(line)
+    say_prose(f"run folder: {experiment.folder(output_dir)}")
+    if as_yaml:
+        say("")
+        _show_settings(experiment)
+    else:
+        _show_experiment(experiment)
 
 
-def _show_experiment(experiment: Experiment, output_dir: Path) -> None:
-    """Print the settings, claims, published numbers and references of an experiment."""
+def _show_experiment(experiment: Experiment) -> None:
+    """Print what an experiment computes, its claims, and where its methods are from."""
+    spec = experiment.spec
+    methods = []
+    for entry in spec.methods:
+        text = entry.estimator or entry.measure
+        if entry.grid:
+            text += f"; searched: {', '.join(entry.grid)}"
+        methods.append((entry.label, text))
+    claims = []
+    for claim in spec.claims:
+        text = claim.text
+        if claim.not_testable:
+            text += f" (not testable: {claim.not_testable})"
+        claims.append((claim.id, text))
+    numbers = Counter(
+        entry["quantity"] for entry in experiment.config.get("reference", ())
+    )
+    facts = [
+        ("data sets", ", ".join(data.id for data in spec.datasets)),
+        ("scores", ", ".join(spec.metrics)),
+        ("printed numbers", ", ".join(f"{numbers[name]} {name}" for name in numbers)),
+    ]
+    say("")
+    say_columns([(f"{name}:", text) for name, text in facts if text])
+    sections = {
+        "Methods": methods,
+        "Claims": claims,
+        "References of the methods": _references(experiment),
+    }
+    for title, rows in sections.items():
+        if rows:
+            say(f"\n{title}")
+            say_columns([(f"  {name}", text) for name, text in rows])
+    say_prose(f"\nEvery setting and printed number: mtlrun show {experiment.id} --yaml")
+
+
+def _show_settings(experiment: Experiment) -> None:
+    """Print the settings of an experiment as YAML."""
     import yaml
 
-    for line in _heading(experiment):
-        say(line)
-    say(f"run folder: {experiment.folder(output_dir)}")
-    say("")
     # YAML would write a list that two methods share as an anchor and a reference. The
     # detour through JSON copies it.
     config = json.loads(json.dumps(experiment.config))
@@ -101,16 +144,6 @@ def _show_experiment(experiment: Experiment, output_dir: Path) -> None:
         config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
     )
     typer.echo(text, nl=False)
-    sections = {
-        "Claims": _claims(experiment.config),
-        "Numbers in the paper": _published_numbers(experiment.config),
-        "References of the methods": _references(experiment),
-    }
-    for title, lines in sections.items():
-        if lines:
-            say(f"\n{title}")
-        for line in lines:
-            say(f"  {line}")
 
 
 def is_model(path: Path) -> bool:
@@ -137,7 +170,7 @@ def _show_model(path: Path, as_json: bool) -> None:
         )
         return
     for line in model_lines(model):
-        say(line)
+        say_prose(line)
 
 
 def _heading(experiment: Experiment) -> list[str]:
@@ -155,38 +188,7 @@ def _heading(experiment: Experiment) -> list[str]:
     return lines
 
 
-def _claims(config: dict[str, Any]) -> list[str]:
-    lines = []
-    for claim in config.get("claims") or ():
-        test = claim.get("not_testable")
-        if not test:
-            checks = [_format_check(check) for check in claim.get("checks") or ()]
-            test = "; ".join(checks) or "no check"
-        lines.append(f"{claim['id']}: {claim['text']} [{test}]")
-    return lines
-
-
-def _format_check(check: dict[str, Any]) -> str:
-    from mtlrun.lab.report.sections import format_mapping
-
-    parameters = {key: value for key, value in check.items() if key != "kind"}
-    return format_mapping({"": check["kind"], **parameters}).strip()
-
-
-def _published_numbers(config: dict[str, Any]) -> list[str]:
-    lines = []
-    for entry in config.get("reference") or ():
-        name = f"{entry['dataset']} / {entry['method']}: {entry['quantity']}"
-        line = f"{name} {entry['value']:g}"
-        if entry.get("std") is not None:
-            line += f" ± {entry['std']:g}"
-        if entry.get("source"):
-            line += f" ({entry['source']})"
-        lines.append(line)
-    return lines
-
-
-def _references(experiment: Experiment) -> list[str]:
+def _references(experiment: Experiment) -> list[tuple[str, str]]:
     """Return the sources of the methods, and then of the analyses, of an experiment."""
     from mtlrun.catalog.methods import declared
     from mtlrun.catalog.registry import METHODS
@@ -200,8 +202,7 @@ def _references(experiment: Experiment) -> list[str]:
             declaration = declared(entry.measure)
             if declaration:
                 analyses[entry.measure] = declaration[0]
-    references = [*methods.items(), *analyses.items()]
-    return [f"{name}: {source}" for name, source in references]
+    return [*methods.items(), *analyses.items()]
 
 
 # ---------------------------------------------------------------------- status
@@ -434,7 +435,8 @@ def list_(
         list[str] | None,
         typer.Argument(
             metavar="NAME",
-            help="Methods to describe in full: objective, losses, cost, reference.",
+            help="Methods to describe in full (objective, losses, cost, reference), or "
+            "measures with their quantities.",
             autocompletion=options.names,
         ),
     ] = None,
@@ -450,12 +452,18 @@ def list_(
     debug: options.Debug = False,
 ) -> None:
     """List experiments, methods, data sets or measures, or describe methods in full."""
-    if kind is not Kind.METHODS and (names or form is not Format.TEXT):
+    takes_names = kind in (Kind.METHODS, Kind.ANALYSES)
+    if (names and not takes_names) or (
+        form is not Format.TEXT and kind is not Kind.METHODS
+    ):
         raise UserError(
-            "only methods take names and --format: "
+            "only methods and measures take names, and only methods --format: "
             "mtlrun list methods [NAME]... --format json",
             "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others.",
         )
+    if names and kind is Kind.ANALYSES:
+        _describe_analyses(names)
+        return
     if as_json and kind is Kind.METHODS:
         form = Format.JSON
     if names or form is not Format.TEXT:
@@ -471,7 +479,7 @@ def list_(
     if as_json:
         say_json([{"name": name, "title": text} for name, text in rows if name])
         return
-    _print_descriptions(rows)
+    say_columns(rows)
     if kind in HINTS:
         typer.echo(HINTS[kind], err=True)
 
@@ -487,6 +495,7 @@ HINTS = {
         "Details of a method: mtlrun list methods NAME. "
         "All facts: --format json, --format bibtex"
     ),
+    Kind.ANALYSES: "Quantities of a measure: mtlrun list measures NAME",
 }
 
 
@@ -507,19 +516,12 @@ def _describe_methods(names: list[str], form: Format) -> None:
         keys = sorted({key for info in methods for key in info.cite})
         typer.echo("\n".join(references()[key] for key in keys))
     else:
-        typer.echo("\n\n".join(_describe_method(info) for info in methods))
-
-
-def _describe_method(info: MethodInfo) -> str:
-    from mtlrun.catalog.registry import METHODS
-
-    lines = [f"{info.name}: {info.summary}"]
-    classifier = METHODS.get(f"{info.name}Classifier")
-    for key, text in info.described(classifier):
-        lines.append(f"{key.lower():13}  {text}")
-    if info.cite:
-        lines.append(info.bibtex)
-    return "\n".join(lines)
+        for index, info in enumerate(methods):
+            if index:
+                say("")
+            say_prose(f"{info.name}: {info.summary}")
+            facts = info.described(METHODS.get(f"{info.name}Classifier"))
+            say_columns([(key.lower(), text) for key, text in facts])
 
 
 def _experiments() -> list[tuple[str, str]]:
@@ -540,9 +542,7 @@ def _methods() -> list[tuple[str, str]]:
 
 
 def _analyses() -> list[tuple[str, str]]:
-    """Return the name and summary of each analysis, and its quantities on a second
-    row.
-    """
+    """Return the name and summary of each analysis."""
     from mtlrun.catalog.analysis import ANALYSES
     from mtlrun.catalog.methods import declared
 
@@ -550,10 +550,24 @@ def _analyses() -> list[tuple[str, str]]:
     for name, path in ANALYSES.items():
         declaration = declared(path)
         if declaration:
-            summary, analysis = declaration
-            rows.append((name, summary))
-            rows.append(("", ", ".join(analysis.quantities)))
+            rows.append((name, declaration[0]))
     return rows
+
+
+def _describe_analyses(names: list[str]) -> None:
+    """Print what analyses do, and their quantities."""
+    from mtlrun.catalog.analysis import ANALYSES
+    from mtlrun.catalog.methods import declared
+
+    for index, name in enumerate(names):
+        declaration = declared(name)
+        if declaration is None:
+            raise UnknownNameError("measure", name, ANALYSES)
+        summary, analysis = declaration
+        if index:
+            say("")
+        say_prose(f"{name}: {summary}")
+        say_columns(list(analysis.quantities.items()))
 
 
 def _datasets() -> list[tuple[str, str]]:
@@ -568,22 +582,6 @@ def _datasets() -> list[tuple[str, str]]:
             title += " (simulated)"
         rows.append((card.id, title))
     return rows
-
-
-def _print_descriptions(rows: list[tuple[str, str]]) -> None:
-    """Print names and descriptions; a terminal wraps long descriptions."""
-    if not interactive(sys.stdout):
-        say_columns(rows)
-        return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column()
-    for name, text in rows:
-        table.add_row(Text(sanitize(name)), Text(sanitize(text)))
-    output().print(table)
 
 
 # ---------------------------------------------------------------------- env

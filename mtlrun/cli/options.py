@@ -13,7 +13,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mtlrun.errors import UserError
-from mtlrun.utils.text import present_name
 
 #: Panels of options in the help of a command.
 WHAT = "What to run"
@@ -108,7 +107,6 @@ class Command(_PlainHelp, TyperCommand):
             If an option that takes one value is given twice. Typer would silently use
             the last value.
         """
-        args = [present_name(word) for word in args]
         if not ctx.resilient_parsing:
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()

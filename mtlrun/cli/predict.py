@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 option = partial(options.option, None)
 
 #: Behind a sentence about unknown tasks, if the model cannot predict them.
+#: Significant digits of numbers on a terminal; files have all of them.
+DIGITS_ON_TERMINAL = 6
+
 _NO_PREDICTIONS = (
     "No predictions are written for them. A model that was compared with --new-tasks "
     "or --unseen mean predicts new tasks, too."
@@ -162,7 +165,8 @@ def predict(
     if rows.codes is not None and fitted.schema.table:
         table["is_known_task"] = (rows.codes >= 0) & rows.is_predicted
     is_shown = str(output_file) == "-" and sys.stdout.isatty()
-    text = to_csv(table, safe=safe_csv or is_shown)
+    digits = DIGITS_ON_TERMINAL if is_shown else 15
+    text = to_csv(table, safe=safe_csv or is_shown, digits=digits)
     is_written = write_or_print(
         text, output_file, f"Free some space, or: {remedy}", inputs
     )

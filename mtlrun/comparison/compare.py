@@ -81,9 +81,7 @@ from mtlrun.data.roles.check import findings
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.weights import drop_unweighted_rows
-from mtlrun.data.sets.load import dataset_fingerprint
 from mtlrun.data.splits import NEW_TASK
-from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import has_std
 from mtlrun.engine.job import OWN_FRAME, OWN_TABLE, choose_over_splits
 from mtlrun.engine.run import Runner
@@ -92,7 +90,7 @@ from mtlrun.metrics import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.progress import Progress
-from mtlrun.utils.io import canonical_json, make_folder, writing
+from mtlrun.utils.io import make_folder, writing
 from mtlrun.utils.temporary import temporary_folder
 from mtlrun.utils.text import folder_name, hidden, id_of, stem_of
 
@@ -170,7 +168,10 @@ def compare_table(
     facts = facts_of(dataset, protocol, source.roles, candidates)
     outlooks = [tables_like(dataset, protocol.train)]
     test_seconds = dataset.n_samples * dataset.n_features**2 / PRODUCTS_PER_SECOND
-    if test_seconds <= TESTS_SHARE_OF_BUDGET * 60 * (options.budget or math.inf):
+    allowed_seconds = TESTS_SHARE_OF_BUDGET * 60 * (options.budget or math.inf)
+    # A comparison of baselines alone is about something else.
+    has_multitask = any(candidate.family == MULTITASK for candidate in candidates)
+    if has_multitask and test_seconds <= allowed_seconds:
         outlooks.insert(0, differences(dataset))
     remarks = [line for line in outlooks if line] + _alarms(source)
     facts += remarks
@@ -334,11 +335,7 @@ def _open_session(
     options: CompareOptions,
     say: Callable[[str], None],
 ) -> Iterator[_Session]:
-    """Store the table with a card and read it back.
-
-    The jobs then have the keys of ``mtlrun train chosen.yaml``, which reads the table
-    by its card, too.
-    """
+    """Open the folder of the jobs, and store the table if workers have to load it."""
     with ExitStack() as stack:
         if output is not None:
             folder = Path(output)
@@ -348,18 +345,15 @@ def _open_session(
             writing(folder, "Free some space, or choose another folder.")
         )
         make_folder(folder)
-        data_dir = stack.enter_context(temporary_folder(folder))
+        data_dir = None
+        # Jobs with a deadline run in a worker process, too.
+        has_workers = not Pool(options.jobs).is_serial or options.budget is not None
+        # A data frame that cannot be stored is refused before it is compared.
+        if has_workers or (output is not None and source.has_frames):
+            data_dir = stack.enter_context(temporary_folder(folder))
         source = source.as_stored(dataset)
-        # The folder is temporary and will not be moved: it is its own destination.
-        store_table(data_dir, data_dir, source, dataset)
-        stored = loaded(
-            dataset.id,
-            canonical_json({}),
-            dataset_fingerprint(dataset.id, data_dir=data_dir),
-            str(data_dir),
-        )
-        source.check(dataset, stored)
-        yield _Session(source, folder, data_dir, stored, protocol, options, say)
+        dataset = store_table(source, dataset, data_dir)
+        yield _Session(source, folder, data_dir, dataset, protocol, options, say)
 
 
 @dataclass(frozen=True)
@@ -393,10 +387,10 @@ class _Session:
     source : TableSource
     folder : Path
         Folder of the jobs.
-    data_dir : Path
-        Holds the table as a stored data set.
+    data_dir : Path or None
+        Holds the table as a stored data set, for worker processes.
     dataset : Dataset
-        The table as it is loaded from there.
+        The table, with the fingerprint of its stored copy.
     protocol : Protocol
     options : CompareOptions
     say : callable
@@ -404,7 +398,7 @@ class _Session:
 
     source: TableSource
     folder: Path
-    data_dir: Path
+    data_dir: Path | None
     dataset: Dataset
     protocol: Protocol
     options: CompareOptions

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from mtlrun.catalog.method import Method
-from mtlrun.catalog.methods import (
-    Versions,
-    complete,
-    method_paths,
-    resolved,
-    versions_of,
-)
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
@@ -25,12 +19,11 @@ from mtlrun.engine.job import (
     DatasetRef,
     Features,
     Job,
+    JobBuilder,
     Scoring,
     Search,
     Split,
-    job_seed,
-    purpose_of,
-    with_params,
+    searched_method,
 )
 from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.model.train import TrainingJob
@@ -51,34 +44,37 @@ class ComparisonJobs:
     ----------
     protocol : Protocol
     dataset : Dataset
-        The table as it is loaded by its card.
+        The table, with the fingerprint of its stored copy.
     """
 
     protocol: Protocol
     dataset: Dataset
-    #: Versions by the paths of the classes of a method, which many jobs share.
-    _versions: dict[tuple[str, ...], Versions] = field(default_factory=dict)
+
+    @cached_property
+    def _builder(self) -> JobBuilder:
+        return JobBuilder(
+            dataset=DatasetRef(self.dataset.id, {}, self.dataset.fingerprint),
+            source=table_source_name(self.dataset.options),
+            seed=self.protocol.seed,
+        )
 
     def job(self, candidate: Candidate, trial: int) -> Job:
         """Return the job that fits and scores a method on a split."""
-        protocol = self.protocol
-        kind = protocol.split["kind"]
-        purpose = purpose_of(kind, protocol.split.get("folds"), trial)
-        method = self._method(candidate.estimator, candidate.params, trial)
-        return Job(
-            dataset=DatasetRef(self.dataset.id, {}, self.dataset.fingerprint),
-            split=Split(**protocol.split, trial=trial, seed=self._seed(*purpose)),
-            method=method,
-            scoring=Scoring((protocol.metric,), keep=(KEEP,)),
+        return self._builder.job(
+            Method(candidate.estimator, params=candidate.params),
+            Split(**self.protocol.split, trial=trial),
+            Scoring((self.protocol.metric,), keep=(KEEP,)),
             features=Features(candidate.features or TABLE),
-            search=self._search(candidate, trial),
-            versions=self._versions_of(method),
+            search=self._search(candidate),
         )
 
     def plan(
-        self, candidates: Sequence[Candidate], folder: Path, data_dir: Path
+        self, candidates: Sequence[Candidate], folder: Path, data_dir: Path | None
     ) -> JobPlan:
-        """Return the jobs of some methods on all splits, stored below a folder."""
+        """Return the jobs of some methods on all splits, stored below a folder.
+
+        Worker processes load the table from `data_dir`.
+        """
         n_splits = self.protocol.n_splits
         n_jobs = len(candidates) * n_splits * (1 + self.protocol.n_inner_folds)
         name = self.dataset.title
@@ -92,7 +88,7 @@ class ComparisonJobs:
         return self.plan_of(rows, folder, data_dir)
 
     def plan_of(
-        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path
+        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path | None
     ) -> JobPlan:
         """Return the plan of the jobs in some rows, stored below a folder."""
         return JobPlan(
@@ -101,6 +97,7 @@ class ComparisonJobs:
             folder=folder,
             output=folder,
             data_dir=data_dir,
+            dataset=self.dataset,
         )
 
     def training(
@@ -143,35 +140,20 @@ class ComparisonJobs:
             job=job,
         )
 
-    def _search(self, candidate: Candidate, trial: int) -> Search | None:
+    def _search(self, candidate: Candidate) -> Search | None:
         """Return the search of a method, None if it needs none."""
         if not candidate.grid and not candidate.is_scored:
             return None
-        params = complete(candidate.estimator, candidate.params)
-        fast = with_params(params, candidate.select_with)
-        method = self._method(candidate.estimator, fast, trial)
         return Search(
             grid=_copy_grid(candidate),
             folds=self.protocol.n_inner_folds,
             metric=self.protocol.metric,
-            seed=self._seed(trial, "selection"),
-            method=method,
+            seed=0,
+            method=searched_method(
+                candidate.estimator, candidate.params, candidate.select_with
+            ),
             on=HALVING if candidate.halving else "folds",
-            versions=self._versions_of(method),
         )
-
-    def _method(self, name: str, params: Mapping[str, Any], trial: int) -> Method:
-        return Method(**resolved(name, params, self._seed(trial, "estimator")))
-
-    def _versions_of(self, method: Method) -> Versions:
-        paths = method_paths(method)
-        if paths not in self._versions:
-            source = table_source_name(self.dataset.options)
-            self._versions[paths] = versions_of(paths, source)
-        return self._versions[paths]
-
-    def _seed(self, *purpose: object) -> int:
-        return job_seed(self.protocol.seed, self.dataset.id, *purpose)
 
     def _config(
         self, candidate: Candidate, refit: bool | dict[str, Any]

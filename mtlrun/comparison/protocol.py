@@ -43,7 +43,7 @@ from mtlrun.data.splits import (
     split_rows,
 )
 from mtlrun.engine.evaluation import one_class
-from mtlrun.engine.job import TABLE_WITH_LEVELS, job_seed, purpose_of
+from mtlrun.engine.job import TABLE_WITH_LEVELS, split_seed
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.show.quantities import AUC, NMSE
@@ -236,8 +236,13 @@ class Protocol:
 
     def _split_seed(self, dataset: Dataset, trial: int) -> int:
         """Return the seed of a split."""
-        purpose = purpose_of(self.split["kind"], self.split.get("folds"), trial)
-        return job_seed(self.seed, dataset.id, *purpose)
+        return split_seed(
+            self.seed,
+            dataset.id,
+            kind=self.split["kind"],
+            folds=self.split.get("folds"),
+            trial=trial,
+        )
 
 
 def _or_default(

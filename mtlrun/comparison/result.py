@@ -48,6 +48,7 @@ from mtlrun.data.reading.names import class_task, distinct
 from mtlrun.data.reading.table import Table
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.weights import weights_of
+from mtlrun.data.sets.load import fingerprint_of, load_dataset
 from mtlrun.engine.record import CELLS
 from mtlrun.engine.stored import COMPARED, read_sound
 from mtlrun.errors import DataError, UserError, with_arguments
@@ -82,6 +83,8 @@ CURVE = "curve.csv"
 #: Leaderboard of an unfinished comparison. Earlier results stay until it is finished.
 UNFINISHED_MARKDOWN = "unfinished.md"
 UNFINISHED_JSON = "unfinished.json"
+#: Reader of the cards of stored tables.
+READER = "table"
 #: All of these names except the copy of the table.
 RESULT_FILES = frozenset(
     {
@@ -700,7 +703,7 @@ class TableComparison(Comparison):
     def _write(self, folder: Path, home: Path) -> None:
         """Write all files into a folder, which will be moved to `home`."""
         super()._write(folder, home)
-        store_table(folder / DATA, home / DATA, self.source, self.dataset)
+        store_table(self.source, self.dataset, folder / DATA, home / DATA)
         write_atomic(folder / CHOSEN, self._yaml())
 
     def _plan(self) -> dict[str, Any]:
@@ -775,13 +778,21 @@ class TableSource:
     roles: Roles
 
     @property
+    def tables(self) -> list[Table]:
+        """The table, and the one of the test rows if there is one."""
+        if self.test_table is None:
+            return [self.table]
+        return [self.table, self.test_table]
+
+    @property
     def files(self) -> list[Snapshot]:
         """The files of the tables; data frames have none."""
-        files = []
-        for table in (self.table, self.test_table):
-            if table and table.source:
-                files.append(table.source)
-        return files
+        return [table.source for table in self.tables if table.source]
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether a table is a data frame."""
+        return len(self.files) < len(self.tables)
 
     def as_stored(self, dataset: Dataset) -> TableSource:
         """Return the source whose stored table gives the same data set.
@@ -811,33 +822,6 @@ class TableSource:
         if self.test_table is not None:
             test_table = _stored_rows(self.test_table, roles)
         return TableSource(table, test_table, roles)
-
-    def check(self, dataset: Dataset, stored: Dataset) -> None:
-        """Refuse a data frame that changes when it is stored and read again.
-
-        Parameters
-        ----------
-        dataset : Dataset
-            Made from the table in memory.
-        stored : Dataset
-            Read from the stored table. Tasks and targets must be the same.
-
-        Raises
-        ------
-        DataError
-        """
-        is_same = (
-            dataset.tasks == stored.tasks
-            and dataset.task_type == stored.task_type
-            and dataset.y.shape == stored.y.shape
-            and np.array_equal(dataset.y, stored.y, equal_nan=True)
-        )
-        if not is_same:
-            raise DataError(
-                f"{self.table.name}: its tasks or targets change when it is stored and "
-                "read back",
-                "Save the table as csv or parquet, and compare that file.",
-            )
 
 
 def _stored_rows(table: Table, roles: Roles) -> Table:
@@ -870,49 +854,98 @@ def refuse_tables(folder: Path, tables: Iterable[Path]) -> None:
             )
 
 
+@dataclass(frozen=True)
+class StoredFile:
+    """File of a table in a data directory.
+
+    Attributes
+    ----------
+    name : str
+    sha256 : str
+        Digest of the decompressed content.
+    n_bytes : int
+        Size of the decompressed content.
+    """
+
+    name: str
+    sha256: str
+    n_bytes: int
+
+
 def store_table(
-    folder: Path, home: Path, source: TableSource, dataset: Dataset
-) -> None:
+    source: TableSource,
+    dataset: Dataset,
+    folder: Path | None = None,
+    home: Path | None = None,
+) -> Dataset:
     """Store a table with a card that describes its columns.
 
     Parameters
     ----------
-    folder : Path
-        Folder to write, which becomes a data directory.
-    home : Path
-        Folder to which it will be moved. A file of the user there is not overwritten.
     source : TableSource
     dataset : Dataset
         Gives the card its id, title, type and design.
+    folder : Path, optional
+        Folder to write, which becomes a data directory. Default: nothing is written.
+    home : Path, optional
+        Folder to which it will be moved. A file of the user there is not overwritten.
+        Default: `folder`.
+
+    Returns
+    -------
+    Dataset
+        With the options and the fingerprint of the stored table. They decide the keys
+        of jobs, which are then those of ``mtlrun train chosen.yaml``.
 
     Raises
     ------
+    DataError
+        If a data frame is written that changes when it is read back.
     OSError
         If the folder cannot be written.
     """
-    data_folder = folder / dataset.id
-    data_home = home / dataset.id
-    rows = _store(source.table, data_folder, data_home, "rows")
+    data_folder = None
+    data_home = None
+    if folder is not None:
+        data_folder = folder / dataset.id
+        data_home = (home or folder) / dataset.id
+    rows = _store(source.table, "rows", data_folder, data_home)
     files = [rows]
-    options: dict[str, Any] = {"data": rows["name"]}
+    options: dict[str, Any] = {"data": rows.name}
     if source.test_table is not None:
-        test = _store(source.test_table, data_folder, data_home, "test")
+        test = _store(source.test_table, "test", data_folder, data_home)
         files.append(test)
-        options["test"] = test["name"]
+        options["test"] = test.name
     # The options of the reader "table" are the attributes of `Roles`.
     defaults = asdict(Roles())
     for key, value in asdict(source.roles).items():
         if value != defaults[key]:
             options[key] = list(value) if isinstance(value, tuple) else value
+    if folder is not None:
+        _write_card(folder, dataset, options, files)
+        if source.has_frames:
+            _refuse_changed(load_dataset(dataset.id, data_dir=folder), dataset)
+    digests = {file.name: file.sha256 for file in files}
+    fingerprint = fingerprint_of(READER, options, digests)
+    return replace(dataset, options=options, fingerprint=fingerprint)
+
+
+def _write_card(
+    folder: Path, dataset: Dataset, options: dict[str, Any], files: list[StoredFile]
+) -> None:
+    """Write the card of a stored table into its data directory."""
     card = {
         "schema": 1,
         "id": dataset.id,
         "title": dataset.title,
         "task_type": dataset.task_type,
         "design": "shared" if dataset.task_id is None else "ragged",
-        "reader": {"name": "table", "options": options},
+        "reader": {"name": READER, "options": options},
         "folder": dataset.id,
-        "files": files,
+        "files": [
+            {"name": file.name, "sha256": file.sha256, "bytes": file.n_bytes}
+            for file in files
+        ],
         "licence": "that of the user's data",
         "citation": "none",
     }
@@ -920,26 +953,49 @@ def store_table(
     write_atomic(folder / "cards" / f"{dataset.id}.yaml", text)
 
 
-def _store(table: Table, folder: Path, home: Path, stem: str) -> dict[str, Any]:
-    """Write a table into a folder and return its entry in the card.
+def _refuse_changed(stored: Dataset, dataset: Dataset) -> None:
+    """Refuse a data frame whose tasks or targets changed when it was stored."""
+    is_same = (
+        dataset.tasks == stored.tasks
+        and dataset.task_type == stored.task_type
+        and np.array_equal(dataset.y, stored.y, equal_nan=True)
+    )
+    if not is_same:
+        raise DataError(
+            f"{dataset.title}: its tasks or targets change when it is stored and read "
+            "back",
+            "Save the table as csv or parquet, and compare that file.",
+        )
+
+
+def _store(
+    table: Table, stem: str, folder: Path | None, home: Path | None
+) -> StoredFile:
+    """Write a table into a folder, if there is one, and describe its file.
 
     A file is copied, and a data frame is written with its types.
     """
     source = table.source
     if source is None:
         content = dump_frame(table.frame)
-        write_atomic(folder / f"{stem}.npz", content)
         sha256 = hashlib.sha256(content).hexdigest()
-        return _entry(f"{stem}.npz", sha256, len(content))
-    path = home / f"{stem}{suffix_of(source.path)}"
+        file = StoredFile(f"{stem}.npz", sha256, len(content))
+        if folder is not None:
+            write_atomic(folder / file.name, content)
+        return file
+    name = f"{stem}{suffix_of(source.path)}"
+    file = StoredFile(name, source.sha256, source.size)
+    if folder is None or home is None:
+        return file
+    path = home / name
     if path.exists() and source.path.exists() and path.samefile(source.path):
         # The table is the stored table of an earlier comparison.
         if digest(data_file(path)[0]) == (source.sha256, source.size):
-            return _entry(path.name, source.sha256, source.size)
+            return file
         # The user has changed it since it was read. Keep both.
-        path = path.with_stem(f"{stem}-as-read")
-    write_atomic(folder / path.name, source.read_bytes())
-    return _entry(path.name, source.sha256, source.size)
+        file = replace(file, name=path.with_stem(f"{stem}-as-read").name)
+    write_atomic(folder / file.name, source.read_bytes())
+    return file
 
 
 def save_unfinished(folder: Path, board: Leaderboard) -> Path:
@@ -956,11 +1012,6 @@ def save_unfinished(folder: Path, board: Leaderboard) -> Path:
     write_atomic(path, markdown(board), durable=False)
     write_atomic(folder / UNFINISHED_JSON, leaderboard_json(board), durable=False)
     return path
-
-
-def _entry(name: str, sha256: str, size: int) -> dict[str, Any]:
-    """Return the entry of a file in a card."""
-    return {"name": name, "sha256": sha256, "bytes": size}
 
 
 def _curve_gains(curve: pd.DataFrame) -> list[Interval]:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
 
 from mtlrun.data.reading.frames import typed
 from mtlrun.data.reading.table import Table
 from mtlrun.data.times import DATE, NUMBER, TimeSchema
 from mtlrun.errors import DataError
-
-if TYPE_CHECKING:
-    from mtlrun.data.roles.roles import Roles
 
 
 @dataclass(frozen=True)
@@ -242,114 +238,3 @@ class Clock:
         first.update(self.first)
         begins = np.array([first[name] for name in names], dtype=float)
         return times, times - begins
-
-
-def feature_name(column: str, taken: Sequence[str]) -> str:
-    """Return a name for the time since the first row by a column of times."""
-    name = f"{column} since first row"
-    while name in taken:
-        name += " (2)"
-    return name
-
-
-def read_times(
-    table: Table, roles: Roles, n_train: int, clock: Clock | None = None
-) -> dict[str, Times]:
-    """Return the times of the columns that have a role as such, by their names.
-
-    Parameters
-    ----------
-    table : Table
-    roles : Roles
-    n_train : int
-        As of `Times.of`.
-    clock : Clock, optional
-        Of an earlier fit to rows of this table, whose schema is kept.
-
-    Raises
-    ------
-    DataError
-        As `Times.of`.
-    """
-    times: dict[str, Times] = {}
-    for name in (roles.since_first, roles.time):
-        if name is None or name in times:
-            continue
-        schema = None
-        if clock is not None and clock.column == name:
-            schema = clock.times
-        times[name] = Times.of(table, name, n_train, schema)
-    return times
-
-
-def with_numbers(table: Table, times: Mapping[str, Times]) -> Table:
-    """Return a table in which texts of times that are numbers are numbers."""
-    numbers = {}
-    for name, column in times.items():
-        is_text = not is_numeric_dtype(table.column(name))
-        if is_text and column.schema.kind == NUMBER:
-            numbers[name] = column.values
-    if not numbers:
-        return table
-    return replace(table, frame=table.frame.assign(**numbers))
-
-
-def start_clock(
-    table: Table,
-    roles: Roles,
-    times: Mapping[str, Times],
-    task_id: np.ndarray | None,
-    tasks: Sequence[str],
-    n_train: int,
-) -> tuple[Clock | None, np.ndarray | None]:
-    """Return when each task begins, and the time of each row since then.
-
-    Both are None where no column of times has a role.
-
-    Parameters
-    ----------
-    table : Table
-    roles : Roles
-    times : mapping of str to Times
-        As `read_times` returns them.
-    task_id : ndarray of shape (n,) or None
-        Task of each row; None if all tasks share their rows.
-    tasks : sequence of str
-    n_train : int
-        Number of training rows, which come first. A task begins with the first of its
-        training rows, if it has any, as for all new rows.
-
-    Raises
-    ------
-    DataError
-        If the time is a feature, but can only be ranked.
-    """
-    is_feature = roles.since_first is not None
-    column = roles.since_first or roles.time
-    if column is None:
-        return None, None
-    if is_feature:
-        times[column].schema.refuse_counting(column)
-    values = times[column].values
-    if task_id is None:
-        codes = np.zeros(len(values), dtype=int)
-        names = [""]
-    else:
-        codes = task_id
-        names = list(tasks)
-    first = np.full(len(names), np.inf)
-    np.minimum.at(first, codes[:n_train], values[:n_train])
-    first_of_all = np.full(len(names), np.inf)
-    np.minimum.at(first_of_all, codes, values)
-    first = np.where(np.isfinite(first), first, first_of_all)
-    elapsed = values - first[codes]
-    clock = Clock(
-        column,
-        feature_name(column, table.columns),
-        times[column].schema,
-        dict(zip(names, first.tolist(), strict=True)),
-        is_feature=is_feature,
-        span=(float(values.min()), float(values.max())),
-        longest=float(elapsed.max()),
-    )
-    return clock, elapsed

@@ -162,7 +162,20 @@ class Dataset:
             )
         if not self.tasks:
             self.tasks = [f"task {t}" for t in range(self._count_tasks())]
-        self._check_tasks()
+        if self.task_id is None:
+            expected = self._count_tasks()
+            if self.task_type != "multiclass" and len(self.tasks) != expected:
+                raise DataError(f"{len(self.tasks)} task names for {expected} tasks")
+        elif self.y.ndim != 1 or self.task_id.shape != self.y.shape:
+            raise DataError(
+                f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, "
+                f"not {self.y.shape}"
+            )
+        elif self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
+            id_range = f"{self.task_id.min()} to {self.task_id.max()}"
+            raise DataError(
+                f"task_id runs from {id_range}, tasks 0..{len(self.tasks) - 1}"
+            )
         if self.features and len(self.features) != self.n_features:
             raise DataError(
                 f"{len(self.features)} feature names for {self.n_features} columns"
@@ -185,22 +198,6 @@ class Dataset:
         if self.task_type == "multiclass":
             return int(np.max(self.y)) + 1
         return 1
-
-    def _check_tasks(self) -> None:
-        if self.task_id is None:
-            expected = self._count_tasks()
-            if self.task_type != "multiclass" and len(self.tasks) != expected:
-                raise DataError(f"{len(self.tasks)} task names for {expected} tasks")
-        elif self.y.ndim != 1 or self.task_id.shape != self.y.shape:
-            raise DataError(
-                f"task_id of shape {self.task_id.shape} needs y of the same 1-D shape, "
-                f"not {self.y.shape}"
-            )
-        elif self.task_id.min() < 0 or self.task_id.max() >= len(self.tasks):
-            id_range = f"{self.task_id.min()} to {self.task_id.max()}"
-            raise DataError(
-                f"task_id runs from {id_range}, tasks 0..{len(self.tasks) - 1}"
-            )
 
     @property
     def zero_one(self) -> bool:
@@ -372,28 +369,24 @@ class Dataset:
                 "y_mean": float(targets.mean()),
                 "y_var": float(targets.var()),
             }
-        return {**statistics, **_label_statistics(self.y > 0)}
-
-
-def _label_statistics(positive: Array) -> dict[str, int | float]:
-    """Return the statistics of binary labels; see `Dataset.statistics`."""
-    statistics: dict[str, int | float] = {"positives": int(positive.sum())}
-    if positive.ndim == 1:
+        positive = self.y > 0
+        statistics["positives"] = int(positive.sum())
+        if positive.ndim == 2:
+            per_row = positive.sum(axis=1)
+            per_label = positive.sum(axis=0)
+            # A set of bytes is much faster than `np.unique` of rows, and small when
+            # packed.
+            packed = np.packbits(positive, axis=1)
+            labelsets = {row.tobytes() for row in packed}
+            statistics.update(
+                cardinality=float(per_row.mean()),
+                density=float(positive.mean()),
+                labelsets=len(labelsets),
+                unlabelled=int((per_row == 0).sum()),
+                label_min=int(per_label.min()),
+                label_max=int(per_label.max()),
+            )
         return statistics
-    per_row = positive.sum(axis=1)
-    per_label = positive.sum(axis=0)
-    # A set of bytes is much faster than `np.unique` of rows, and small when packed.
-    packed = np.packbits(positive, axis=1)
-    labelsets = {row.tobytes() for row in packed}
-    statistics.update(
-        cardinality=float(per_row.mean()),
-        density=float(positive.mean()),
-        labelsets=len(labelsets),
-        unlabelled=int((per_row == 0).sum()),
-        label_min=int(per_label.min()),
-        label_max=int(per_label.max()),
-    )
-    return statistics
 
 
 # ---------------------------------------------------------- numbers that can be squared

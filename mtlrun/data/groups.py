@@ -158,7 +158,12 @@ def _deal(
     received = np.zeros((len(shares), counts.shape[1]))
     rows_received = np.zeros(len(shares))
     part_of_group = np.empty(n_groups, dtype=np.int64)
-    for group in _dealing_order(groups, y, sizes, seed):
+    # Larger groups come first, so that small ones can even out what they leave. Groups
+    # whose sizes lie between the same powers of two come in random order: with an order
+    # by size alone, all repeats of a cross-validation would have the same folds.
+    shuffled = np.random.default_rng(seed).permutation(_order_by_content(groups, y))
+    size_class = np.frexp(sizes)[1]
+    for group in shuffled[np.argsort(-size_class[shuffled], kind="stable")]:
         positions = slice(counts.indptr[group], counts.indptr[group + 1])
         columns = counts.indices[positions]
         rows = counts.data[positions]
@@ -176,19 +181,6 @@ def _deal(
         received[part, columns] += rows
         rows_received[part] += sizes[group]
     return part_of_group[groups]
-
-
-def _dealing_order(groups: Array, y: Array, sizes: Array, seed: int) -> Array:
-    """Return the groups in the order in which they are dealt.
-
-    Larger groups come first, so that small ones can even out what they leave. Groups
-    whose sizes lie between the same powers of two come in random order: with an order
-    by size alone, all repeats of a cross-validation would have the same folds.
-    """
-    by_content = _order_by_content(groups, y)
-    shuffled = np.random.default_rng(seed).permutation(by_content)
-    size_class = np.frexp(sizes)[1]
-    return shuffled[np.argsort(-size_class[shuffled], kind="stable")]
 
 
 def _order_by_content(groups: Array, y: Array) -> Array:

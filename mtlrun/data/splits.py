@@ -359,7 +359,12 @@ class TaskShuffleSplit(_TaskSplitter):
             is_train = np.zeros(n_rows, dtype=bool)
             for first, last in pairwise(starts):
                 size = last - first
-                count = self._train_count(size)
+                if isinstance(self.train_size, (int, np.integer)):
+                    count = self.train_size
+                else:
+                    count = int(self.train_size * size)
+                # Both parts keep a row; a single row is a training row.
+                count = max(min(count, size - 1), 1)
                 # `count` of `size` places at even distances, so that each stratum has
                 # its share, from a random phase, so that no place is preferred.
                 phase = rng.uniform()
@@ -367,15 +372,6 @@ class TaskShuffleSplit(_TaskSplitter):
                 rows = order[first:last]
                 is_train[rows] = np.diff(steps) > 0
             yield np.flatnonzero(is_train), np.flatnonzero(~is_train)
-
-    def _train_count(self, size: int) -> int:
-        if size == 1:
-            return 1
-        if isinstance(self.train_size, (int, np.integer)):
-            wanted = self.train_size
-        else:
-            wanted = int(self.train_size * size)
-        return int(min(max(wanted, 1), size - 1))
 
 
 def split_rows(
@@ -570,7 +566,12 @@ def _folds_of_groups(
     """
     groups = dataset.source[GROUP]
     strata = _group_strata(dataset)
-    has_other_groups = _has_other_groups(dataset.task_id, groups)
+    has_other_groups = np.ones(len(groups), dtype=bool)
+    if dataset.task_id is not None:
+        pairs = np.unique(np.column_stack([dataset.task_id, groups]), axis=0)
+        # A task has as many pairs as groups.
+        n_groups = np.bincount(pairs[:, 0].astype(int))
+        has_other_groups = n_groups[dataset.task_id] > 1
     is_drawn = np.isin(groups, groups[has_other_groups])
     if len(np.unique(groups[is_drawn])) < 2:
         is_drawn[:] = True
@@ -586,18 +587,6 @@ def _folds_of_groups(
     for train, test in parts:
         train_rows = np.concatenate([drawn[train], always])
         yield np.sort(train_rows), drawn[test]
-
-
-def _has_other_groups(task_id: Array | None, groups: Array) -> Array:
-    """Return which rows belong to tasks that have rows in at least two groups."""
-    if task_id is None:
-        return np.ones(len(groups), dtype=bool)
-    pairs = np.unique(np.column_stack([task_id, groups]), axis=0)
-    n_tasks = int(task_id.max()) + 1
-    # A task has as many pairs as groups.
-    task_of_pair = pairs[:, 0].astype(int)
-    n_groups = np.bincount(task_of_pair, minlength=n_tasks)
-    return n_groups[task_id] > 1
 
 
 def short_tasks(dataset: Dataset, n_folds: int) -> str:
@@ -646,7 +635,12 @@ def _take(
     For each task, as many are taken as `part` of the rows `of`.
     """
     if GROUP in dataset.source:
-        return _take_groups(dataset, rows, part * len(of) / len(rows), seed)
+        inside = dataset.subset(rows)
+        train = 1 - part * len(of) / len(rows)
+        kept, taken_rows = group_split(
+            inside.source[GROUP], _group_strata(inside), inside.y, train, seed
+        )
+        return rows[kept], rows[taken_rows]
     candidates = _rows_by_task(dataset, rows, seed)
     rows_by_task = _rows_by_task(dataset, of, seed)
     taken = []
@@ -664,17 +658,6 @@ def _take(
             "rows)"
         )
     return rest, validation
-
-
-def _take_groups(
-    dataset: Dataset, rows: Rows, part: float, seed: int
-) -> tuple[Rows, Rows]:
-    """Return rows without the groups that hold about a part of them, and theirs."""
-    inside = dataset.subset(rows)
-    kept, taken = group_split(
-        inside.source[GROUP], _group_strata(inside), inside.y, 1 - part, seed
-    )
-    return rows[kept], rows[taken]
 
 
 def paper_partition(

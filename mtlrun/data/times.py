@@ -151,7 +151,16 @@ class TimeSchema:
         if len(schemas) > 1:
             schema = _only_ranked(schemas, cells, table, name)
         elif any("%y" in form for form in schema.formats):
-            schema = schema._with_century(cells, table, name)
+            (form,) = schema.formats
+            parts = _TextParts.of(cells.values)
+            first_year = _first_year(_two_digit_years(parts.dates, form))
+            if first_year is None:
+                raise DataError(
+                    f"{table.name}: the years of column {name!r} have two digits, such "
+                    f"as {cells.values.iloc[0]!r}, and fit more than one century",
+                    "Write dates as 2023-12-31, with years of four digits.",
+                )
+            schema = replace(schema, first_year=first_year)
         return schema
 
     @property
@@ -273,14 +282,20 @@ class TimeSchema:
     def _times(self, cells: _Cells) -> Array:
         """Return the different cells as numbers, NaN where one does not fit."""
         times = np.full(len(cells.values), np.nan)
-        for kind, parse in (
-            (NUMBER, self._from_numbers),
-            (DATE, self._from_dates),
-            (_TEXT, self._from_texts),
-        ):
-            rows = np.flatnonzero(cells.kinds == kind)
-            if rows.size:
-                times[rows] = parse(cells.values.iloc[rows])
+        is_number = cells.kinds == NUMBER
+        if is_number.any():
+            times[is_number] = self._from_numbers(cells.values[is_number])
+        is_text = cells.kinds == _TEXT
+        if is_text.any():
+            times[is_text] = self._from_texts(cells.values[is_text])
+        is_date = cells.kinds == DATE
+        if self.kind == DATE and is_date.any():
+            dates = cells.values[is_date]
+            # NaT where pandas cannot hold a date.
+            in_utc = pd.to_datetime(dates, utc=True, errors="coerce")
+            days = _days(in_utc.dt.tz_localize(None))
+            is_fitting = _have_zones(dates) == self._has_zone
+            times[is_date] = np.where(is_fitting, days, np.nan)
         return times
 
     def _from_numbers(self, numbers: pd.Series) -> Array:
@@ -290,12 +305,6 @@ class TimeSchema:
         if DIGITS in self.formats:
             return _days(_dates_of_digits(values, DIGITS))
         return np.full(len(values), np.nan)
-
-    def _from_dates(self, dates: pd.Series) -> Array:
-        if self.kind == NUMBER:
-            return np.full(len(dates), np.nan)
-        days = _days(_in_utc(dates))
-        return np.where(_have_zones(dates) == self._has_zone, days, np.nan)
 
     def _from_texts(self, texts: pd.Series) -> Array:
         numbers = pd.to_numeric(texts, errors="coerce")
@@ -318,26 +327,14 @@ class TimeSchema:
     def _has_zone(self) -> bool:
         return self.zone is not None
 
-    def _with_century(self, cells: _Cells, table: Table, name: Any) -> TimeSchema:
-        """Return the schema with the first of the years of two digits."""
-        (form,) = self.formats
-        parts = _TextParts.of(cells.values)
-        first_year = _first_year(_two_digit_years(parts.dates, form))
-        if first_year is None:
-            raise DataError(
-                f"{table.name}: the years of column {name!r} have two digits, such as "
-                f"{cells.values.iloc[0]!r}, and fit more than one century",
-                "Write dates as 2023-12-31, with years of four digits.",
-            )
-        return replace(self, first_year=first_year)
-
     def _problem(self, cell: Any, name: Any) -> str:
         """Say why a cell cannot be read."""
         column = f"the time column {name!r}"
-        if _is_missing(cell):
+        if pd.api.types.is_scalar(cell) and pd.isna(cell):
             return f"{column} contains neither a number nor a date"
         text = shorten(repr(str(cell)), 40)
-        is_number = _kind_of(cell) == NUMBER or _is_number_text(cell)
+        number = pd.to_numeric(str(cell).strip(), errors="coerce")
+        is_number = _kind_of(cell) == NUMBER or pd.notna(number)
         expected = "numbers"
         if self.kind == DATE:
             expected = "dates"
@@ -492,7 +489,14 @@ def _interpretations(cells: _Cells) -> list[TimeSchema]:
         return []
     is_number = cells.are_numbers()
     if is_number.all():
-        return _interpretations_of_numbers(_finite(cells.values))
+        numbers = _finite(cells.values)
+        if _are_dates(numbers, DIGITS, 8):
+            return [TimeSchema(DATE, (DIGITS,))]
+        schemas = [TimeSchema(NUMBER)]
+        for form, n_digits in _OTHER_DIGITS.items():
+            if _are_dates(numbers, form, n_digits):
+                schemas.append(TimeSchema(DATE, (form,)))
+        return schemas
     if is_number.any():
         return []
     if (cells.kinds == DATE).all():
@@ -519,18 +523,6 @@ def _dates_with_zones(
     if have_zones.any():
         return []
     return [TimeSchema(DATE, form) for form in formats]
-
-
-def _interpretations_of_numbers(values: Array) -> list[TimeSchema]:
-    if np.isnan(values).any():
-        return []
-    if _are_dates(values, DIGITS, 8):
-        return [TimeSchema(DATE, (DIGITS,))]
-    schemas = [TimeSchema(NUMBER)]
-    for form, n_digits in _OTHER_DIGITS.items():
-        if _are_dates(values, form, n_digits):
-            schemas.append(TimeSchema(DATE, (form,)))
-    return schemas
 
 
 def _are_dates(values: Array, form: str, n_digits: int) -> bool:
@@ -628,14 +620,6 @@ def _kind_of(cell: Any) -> str:
     return _TEXT
 
 
-def _is_missing(cell: Any) -> bool:
-    return bool(pd.api.types.is_scalar(cell) and pd.isna(cell))
-
-
-def _is_number_text(cell: Any) -> bool:
-    return bool(pd.notna(pd.to_numeric(str(cell).strip(), errors="coerce")))
-
-
 def _finite(numbers: pd.Series) -> Array:
     """Return numbers as floats, NaN where they are infinite."""
     values = pd.to_numeric(numbers, errors="coerce")
@@ -646,12 +630,6 @@ def _finite(numbers: pd.Series) -> Array:
 def _as_numbers(digits: pd.Series) -> Array:
     """Return texts of digits as numbers, 0 where there are none."""
     return pd.to_numeric(digits).fillna(0).to_numpy(dtype=np.float64)
-
-
-def _in_utc(dates: pd.Series) -> pd.Series:
-    """Return dates without their time zones; NaT where pandas cannot hold one."""
-    in_utc = pd.to_datetime(dates, utc=True, errors="coerce")
-    return in_utc.dt.tz_localize(None)
 
 
 def _have_zones(dates: pd.Series) -> Array:

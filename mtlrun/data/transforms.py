@@ -23,15 +23,17 @@ class Transform:
     forward, inverse : callable
     requirement : str
         Targets that have a value.
-    allows : callable
-        Returns whether targets have one.
     """
 
     name: str
     forward: Function
     inverse: Function
     requirement: str
-    allows: Callable[[np.ndarray], np.ndarray]
+
+    def allows(self, values: np.ndarray) -> np.ndarray:
+        """Return which targets have a value."""
+        with np.errstate(all="ignore"):
+            return np.isfinite(self.forward(values))
 
 
 def _squared(values: np.ndarray) -> np.ndarray:
@@ -39,24 +41,10 @@ def _squared(values: np.ndarray) -> np.ndarray:
     return np.maximum(values, 0.0) ** 2
 
 
-def _is_positive(values: np.ndarray) -> np.ndarray:
-    return values > 0
-
-
-def _is_nonnegative(values: np.ndarray) -> np.ndarray:
-    return values >= 0
-
-
-def _is_inside_unit_interval(values: np.ndarray) -> np.ndarray:
-    return (values > 0) & (values < 1)
-
-
 TRANSFORMS = {
-    "log": Transform("log", np.log, np.exp, "above 0", _is_positive),
-    "sqrt": Transform("sqrt", np.sqrt, _squared, "of at least 0", _is_nonnegative),
-    "logit": Transform(
-        "logit", logit, expit, "between 0 and 1", _is_inside_unit_interval
-    ),
+    "log": Transform("log", np.log, np.exp, "above 0"),
+    "sqrt": Transform("sqrt", np.sqrt, _squared, "of at least 0"),
+    "logit": Transform("logit", logit, expit, "between 0 and 1"),
 }
 
 

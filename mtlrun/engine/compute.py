@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 def compute_jobs(
-    jobs: Sequence[tuple[Job, dict[str, Any] | None]], data_dir: str | None
+    jobs: Sequence[tuple[Job, dict[str, Any] | None]],
+    data_dir: str | None,
+    dataset: Dataset | None = None,
 ) -> list[Outcome]:
     """Compute jobs one after the other.
 
@@ -30,14 +32,20 @@ def compute_jobs(
         Each job with the parameters that its search selected.
     data_dir : str or None
         Folder of the data sets.
+    dataset : Dataset, optional
+        Data set of all jobs, if it is in memory.
     """
     return [
-        attempt(compute_job, job, best_params, data_dir) for job, best_params in jobs
+        attempt(compute_job, job, best_params, data_dir, dataset)
+        for job, best_params in jobs
     ]
 
 
 def compute_job(
-    job: Job, best_params: dict[str, Any] | None, data_dir: str | None
+    job: Job,
+    best_params: dict[str, Any] | None,
+    data_dir: str | None,
+    dataset: Dataset | None = None,
 ) -> tuple[Record, np.ndarray | None]:
     """Compute a job.
 
@@ -48,6 +56,8 @@ def compute_job(
         Parameters that the search of the job selected.
     data_dir : str or None
         Folder of the data sets.
+    dataset : Dataset, optional
+        Data set of the job, if it is in memory.
 
     Returns
     -------
@@ -55,8 +65,8 @@ def compute_job(
     scores : ndarray or None
         Scores of the test rows, if the job keeps them.
     """
-    data = None
-    if job.dataset is not None:
+    data = dataset
+    if data is None and job.dataset is not None:
         options = canonical_json(job.dataset.options)
         data = loaded(job.dataset.id, options, job.dataset.fingerprint, data_dir)
     # Imported here because it takes seconds: it loads scikit-learn.

@@ -18,7 +18,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from mtlrun.catalog.analysis import analysis_name
 from mtlrun.catalog.method import Method, without_empty
+from mtlrun.catalog.methods import (
+    Versions,
+    analysis_path,
+    complete,
+    method_paths,
+    published_hash,
+    resolved,
+    versions_of,
+)
 from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates
@@ -30,6 +40,8 @@ SCHEMA = 3
 OWN_TABLE = "own-"
 #: Id of a data frame of the user. The seeds of all their tables contain this id.
 OWN_FRAME = f"{OWN_TABLE}data-frame"
+#: Stands for the id of a data set in the seeds of analyses of published numbers.
+PUBLISHED = "published"
 
 
 @dataclass(frozen=True)
@@ -84,7 +96,7 @@ class Split:
 
     kind: str
     trial: int
-    seed: int
+    seed: int = 0
     train: float | None = None
     folds: int | None = None
     name: str | None = None
@@ -498,20 +510,6 @@ def _dict_of(part: DatasetRef | Features | Timing | None) -> dict[str, Any] | No
     return None if part is None else part.to_dict()
 
 
-def purpose_of(kind: str, folds: int | None, trial: int) -> tuple[object, ...]:
-    """Return what identifies the random numbers of a split, as input of its seed.
-
-    The trials of k-fold cross-validation are the folds of one partition, then the folds
-    of the next partition, and so on. All folds of a partition share a seed.
-    """
-    if kind != "kfold":
-        return (trial,)
-    repeat = trial // (folds or 1)
-    if repeat == 0:
-        return ()
-    return ("repeat", repeat)
-
-
 def job_seed(base: int, dataset_id: str, *purpose: object) -> int:
     """Derive a seed from the base seed, the data set and the purpose.
 
@@ -521,6 +519,133 @@ def job_seed(base: int, dataset_id: str, *purpose: object) -> int:
     if dataset_id.startswith(OWN_TABLE):
         dataset_id = OWN_FRAME
     return derive_seed(base, dataset_id, *purpose)
+
+
+def split_seed(
+    base: int, dataset_id: str, *, kind: str, folds: int | None, trial: int
+) -> int:
+    """Return the seed of a split.
+
+    The trials of k-fold cross-validation are the folds of one partition, then the folds
+    of the next partition, and so on. All folds of a partition share a seed.
+    """
+    if kind != "kfold":
+        return job_seed(base, dataset_id, trial)
+    repeat = trial // (folds or 1)
+    if repeat == 0:
+        return job_seed(base, dataset_id)
+    return job_seed(base, dataset_id, "repeat", repeat)
+
+
+@dataclass(frozen=True)
+class JobBuilder:
+    """Creation of jobs on a data set, for experiments, comparisons and trained models.
+
+    Equal methods, splits and searches have equal jobs, wherever they come from.
+
+    Attributes
+    ----------
+    dataset : DatasetRef or None
+        None for analyses of published numbers.
+    source : str
+        Name of the reader or generator of the data; empty without a data set.
+    seed : int
+        Base of the seeds of splits, searches and estimators.
+    known_versions : dict
+        Versions by source and paths of the code; grows. Finding them takes long, and
+        many jobs have the same, so builders can share it.
+    """
+
+    dataset: DatasetRef | None
+    source: str
+    seed: int
+    known_versions: dict[tuple[str, ...], Versions] = field(default_factory=dict)
+
+    def job(
+        self,
+        method: Method,
+        split: Split,
+        scoring: Scoring,
+        *,
+        features: Features | None = None,
+        search: Search | None = None,
+    ) -> Job:
+        """Return the job of a method on a split.
+
+        Parameters
+        ----------
+        method : Method
+            As files name it: default parameters and random states are added.
+        split : Split
+            Its seed is derived here.
+        scoring : Scoring
+        features : Features, optional
+        search : Search, optional
+            Its seed and versions, and the parameters of its method, are completed here.
+        """
+        dataset_id = PUBLISHED if self.dataset is None else self.dataset.id
+        completed = self._complete(method, split.trial)
+        if search is not None:
+            searched = self._complete(search.method, split.trial)
+            search = replace(
+                search,
+                method=searched,
+                seed=job_seed(self.seed, dataset_id, split.trial, "selection"),
+                versions=self._versions(searched),
+            )
+        seed = split_seed(
+            self.seed,
+            dataset_id,
+            kind=split.kind,
+            folds=split.folds,
+            trial=split.trial,
+        )
+        return Job(
+            dataset=self.dataset,
+            split=replace(split, seed=seed),
+            method=completed,
+            scoring=scoring,
+            features=features,
+            search=search,
+            versions=self._versions(completed),
+        )
+
+    def _complete(self, method: Method, trial: int) -> Method:
+        """Return a method with all its parameters, or the files of an analysis."""
+        if method.measure:
+            return Method(
+                measure=analysis_name(analysis_path(method.measure)),
+                params=method.params,
+                published=published_hash(method.params),
+            )
+        # Only analyses do without a data set.
+        assert self.dataset is not None
+        seed = job_seed(self.seed, self.dataset.id, trial, "estimator")
+        return Method(**resolved(method.estimator, method.params, seed))
+
+    def _versions(self, method: Method) -> Versions:
+        """Return the versions of everything that computes a job of a method."""
+        paths = method_paths(method)
+        if (self.source, *paths) not in self.known_versions:
+            versions = versions_of(paths, self.source)
+            self.known_versions[self.source, *paths] = versions
+        return self.known_versions[self.source, *paths]
+
+
+def searched_method(
+    estimator: str, params: Mapping[str, Any], changes: Mapping[str, Any]
+) -> Method:
+    """Return the method that a search fits.
+
+    Parameters
+    ----------
+    estimator : str
+    params : mapping
+        Parameters of the method that is searched.
+    changes : mapping
+        Parameters of the search alone, such as a faster solver.
+    """
+    return Method(estimator, params=with_params(complete(estimator, params), changes))
 
 
 # -------------------------------------------------------------- selection of parameters

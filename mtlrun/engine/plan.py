@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mtlrun.catalog.methods import CODE_SUFFIXES, reason_of
 from mtlrun.engine.job import Job
@@ -19,6 +19,9 @@ from mtlrun.engine.record import PROTOCOL, Record, ResultKey
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.errors import counted
 from mtlrun.parallel.status import FAILED
+
+if TYPE_CHECKING:
+    from mtlrun.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,9 @@ class JobPlan:
         Folder of all runs.
     data_dir : Path or None
         Folder of the data sets; None: the default one.
+    dataset : Dataset or None
+        Data set of all jobs, for those that run in this process. Worker processes load
+        it from `data_dir`.
     limit : float or None
         Time limit of a job in seconds.
     timed : bool
@@ -88,6 +94,7 @@ class JobPlan:
     folder: Path
     output: Path
     data_dir: Path | None = None
+    dataset: Dataset | None = None
     limit: float | None = None
     timed: bool = False
     threads: int = 1

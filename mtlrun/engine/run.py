@@ -524,6 +524,10 @@ class Runner:
         a batch is the list of its keys.
         """
         data_dir = None if self.plan.data_dir is None else str(self.plan.data_dir)
+        dataset = None
+        if pool.is_serial and pool.remaining_seconds() is None:
+            # The jobs run in this process.
+            dataset = self.plan.dataset
 
         def start_jobs() -> Iterator[tuple[Job, dict[str, Any] | None]]:
             for job in jobs:
@@ -536,15 +540,15 @@ class Runner:
         started = start_jobs()
         batch_size = self._batch_size(len(jobs), pool)
         while batch := list(islice(started, batch_size)):
-            yield [job.key for job, _ in batch], (batch, data_dir)
+            yield [job.key for job, _ in batch], (batch, data_dir, dataset)
 
     def _batch_size(self, n_jobs: int, pool: Pool) -> int:
         """Return how many jobs a worker receives at a time.
 
         Sending a small job takes longer than computing it.
         """
-        has_processes = not pool.is_serial and pool.backend is None
-        if not has_processes or pool.remaining_seconds() is not None:
+        is_parallel = pool.has_processes and not pool.is_serial
+        if not is_parallel or pool.remaining_seconds() is not None:
             return 1
         n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
         n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))

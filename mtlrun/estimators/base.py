@@ -608,6 +608,14 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             if key != "warm_start_"
         }
 
+    def __setstate__(self, state: Any) -> None:
+        """Restore a model; raise a ValueError if it has an option that was removed."""
+        for name, rule in self._rules.items():
+            value = state.get(name)
+            if isinstance(value, str) and value in rule.removed:
+                raise ValueError(f"{name}={value!r}: {rule.removed[value]}")
+        super().__setstate__(state)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True

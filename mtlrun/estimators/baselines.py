@@ -687,10 +687,7 @@ def scaled_targets(
     weights : ndarray of shape (n,) or (n, T), optional
         Weights of rows, or of entries, in means and deviations.
     """
-    if y.ndim == 2:
-        columns = y
-    else:
-        columns = y[:, np.newaxis]
+    columns = y.reshape(len(y), -1)
     if weights is None:
         center = np.nanmean(columns, axis=0)
         deviation = np.nanstd(columns, axis=0)

@@ -48,6 +48,8 @@ from mtlrun.solvers.clustered import (
     solve_metag,
 )
 
+#: Rounds in which `Whom` solves for W and moves tasks, at most.
+MAX_MOVES = 10
 #: A number of clusters, a fraction of the tasks, or None.
 Clusters = Annotated[float | None, integer(1) | real(0, 1, closed="neither") | NONE]
 
@@ -322,8 +324,6 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     n_task_clusters : int or float, default None
         Number of groups, or a fraction of the tasks (between 0 and 1); None is half the
         tasks.
-    max_moves : int, default 10
-        Rounds of solving for W and moving tasks.
     n_init : int, default 5
         Number of starts; the solution with the lowest objective is kept.
     random_state : int, RandomState or None, default 0
@@ -388,7 +388,6 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         warm_start: bool = False,
         class_weight: ClassWeight = None,
         loss: ClassLoss = "logistic",
-        max_moves: Count = 10,
         n_init: Count = 5,
         random_state: Any = 0,
     ) -> None:
@@ -404,7 +403,6 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         self.warm_start = warm_start
         self.class_weight = class_weight
         self.loss = loss
-        self.max_moves = max_moves
         self.n_init = n_init
         self.random_state = random_state
 
@@ -446,11 +444,13 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
             if i > 0:
                 groups = random_groups(data.n_tasks, k, rng)
             result = alone
-            for _ in range(self.max_moves):
+            for _ in range(MAX_MOVES):
                 if groups in seen:  # the rest is known, or there is no more to gain
                     break
                 seen.append(groups)
-                self.groups_ = _by_position(groups, order)
+                # Ranks become positions, in the order of their first task.
+                positions = [sorted(order[group].tolist()) for group in groups]
+                self.groups_ = sorted(positions)
                 result = solve(data, start=result, rotation=rotation)
                 if len(seen) == 1 or result.objective[-1] < best.objective[-1]:
                     best = result
@@ -458,13 +458,6 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
                 groups = move_tasks(result.W[:, order], groups)
         self.groups_ = best_groups
         return best
-
-
-def _by_position(groups: Groups, order: np.ndarray) -> Groups:
-    """Return groups of ranks as groups of positions, in the order of their first
-    task.
-    """
-    return sorted(sorted(order[group].tolist()) for group in groups)
 
 
 class ClusteredWarmStart(NamedTuple):

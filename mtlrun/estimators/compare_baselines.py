@@ -330,10 +330,8 @@ class MultiOutputExtraTrees(ExtraTreesRegressor):
     ----------
     n_estimators : int, default 100
         Number of trees.
-    min_samples_leaf : int, default 3
     max_features : float or "sqrt", default 0.33
         Features that a split looks at. `mtlrun compare` uses "sqrt" for labels.
-    n_jobs : int, optional
     random_state : int, default 0
     """
 
@@ -341,16 +339,13 @@ class MultiOutputExtraTrees(ExtraTreesRegressor):
         self,
         n_estimators: int = FOREST["n_estimators"],
         *,
-        min_samples_leaf: int = FOREST["min_samples_leaf"],
         max_features: Any = FOREST_FEATURES,
-        n_jobs: int | None = None,
         random_state: Any = FOREST["random_state"],
     ) -> None:
         super().__init__(
             n_estimators,
-            min_samples_leaf=min_samples_leaf,
+            min_samples_leaf=FOREST["min_samples_leaf"],
             max_features=max_features,
-            n_jobs=n_jobs,
             random_state=random_state,
         )
 
@@ -364,10 +359,8 @@ class MultiOutputRandomForest(RandomForestRegressor):
     ----------
     n_estimators : int, default 100
         Number of trees.
-    min_samples_leaf : int, default 3
     max_features : float or "sqrt", default 0.33
         Features that a split looks at. `mtlrun compare` uses "sqrt" for labels.
-    n_jobs : int, optional
     random_state : int, default 0
     """
 
@@ -375,16 +368,13 @@ class MultiOutputRandomForest(RandomForestRegressor):
         self,
         n_estimators: int = FOREST["n_estimators"],
         *,
-        min_samples_leaf: int = FOREST["min_samples_leaf"],
         max_features: Any = FOREST_FEATURES,
-        n_jobs: int | None = None,
         random_state: Any = FOREST["random_state"],
     ) -> None:
         super().__init__(
             n_estimators,
-            min_samples_leaf=min_samples_leaf,
+            min_samples_leaf=FOREST["min_samples_leaf"],
             max_features=max_features,
-            n_jobs=n_jobs,
             random_state=random_state,
         )
 

@@ -14,6 +14,7 @@ from sklearn.base import clone, is_classifier
 
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
 from mtlrun.estimators.params import Count, NonNegative, choice
+from mtlrun.problem.levels import ShrunkenLevels
 from mtlrun.problem.losses import LOSSES, Loss
 from mtlrun.problem.objective import optimal_intercept, primal_value
 from mtlrun.problem.operator import TaskOperator
@@ -131,7 +132,7 @@ class ConvexMTL(BaseMTL):
             raise ValueError(
                 "intercepts='shrunken' needs the squared loss. Use intercepts='free'"
             )
-        reduced = data.shrunken_levels.data
+        reduced = ShrunkenLevels.of(data).data
         if data.shares_decompositions:
             reduced.share_decompositions()
         return reduced
@@ -144,7 +145,7 @@ class ConvexMTL(BaseMTL):
             return result
         # A warm start keeps the result of the solver as it is.
         completed = copy(result)
-        completed.intercept = data.shrunken_levels.intercepts(result.W)
+        completed.intercept = ShrunkenLevels.of(data).intercepts(result.W)
         return completed
 
     def _fit_sums(self, statistics: TaskStatistics) -> Array:
@@ -263,7 +264,7 @@ class ConvexMTL(BaseMTL):
         value = primal_value(data, self._loss(), self._penalties(), parts, intercept)
         if not self._shrinks_intercepts:
             return value
-        return value + data.shrunken_levels.penalty(parts.sum(axis=0), intercept)
+        return value + ShrunkenLevels.of(data).penalty(parts.sum(axis=0), intercept)
 
 
 class Path(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from mtlrun.solvers.hierarchical import inference
-from mtlrun.solvers.hierarchical.compress import Compressed
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.row_checks import RowChecks, noise_differs
 
@@ -75,7 +74,12 @@ class CheckedRows:
         """Return rows for tests; sums of rows are checked for unequal noise only."""
         if checks is not None:
             return cls(problem, checks, checks.noise_differs)
-        return cls(problem, None, _noise_of_sums_differs(problem.data))
+        # The squares that the coefficients of each task leave.
+        data = problem.data
+        degrees = data.n.astype(float)
+        for block in data.blocks:
+            degrees[block.tasks] -= inference.is_row(block).sum(axis=1)
+        return cls(problem, None, noise_differs(data.rest, degrees))
 
     def assumes(self, method: str, names: Callable[[Array], list[str]]) -> str:
         """Return what a test assumes.
@@ -203,14 +207,6 @@ def effects_text(checks: RowChecks, names: Callable[[Array], list[str]]) -> str:
     if len(curves) > MAX_NAMED_CURVES:
         text += f" and {len(curves) - MAX_NAMED_CURVES} more"
     return f"common curves in {text}"
-
-
-def _noise_of_sums_differs(data: Compressed) -> bool:
-    """Compare the squares that the coefficients of each task leave."""
-    degrees = data.n.astype(float)
-    for block in data.blocks:
-        degrees[block.tasks] -= inference.is_row(block).sum(axis=1)
-    return noise_differs(data.rest, degrees)
 
 
 def adjusted(

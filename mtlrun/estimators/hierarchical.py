@@ -4,7 +4,6 @@ are draws around a common mean.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
@@ -30,12 +29,11 @@ from mtlrun.estimators.counted_weights import (
 )
 from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, Positive, choice, satisfies
+from mtlrun.estimators.params import Count, Positive, choice, removed, satisfies
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData, dense
-from mtlrun.solvers.hierarchical import mixtures
 from mtlrun.solvers.hierarchical.compress import (
     Columns,
     Compressed,
@@ -46,12 +44,12 @@ from mtlrun.solvers.hierarchical.fit import (
     ROWS_PER_MEAN,
     HierarchicalProblem,
     OwnNoise,
-    Result,
     automatic_noise,
     fit_covariance,
     own_noise,
     refitted,
 )
+from mtlrun.solvers.hierarchical.mixtures import clusters
 from mtlrun.solvers.hierarchical.posterior import (
     Shares,
     containment_df,
@@ -74,6 +72,11 @@ def _is_column_list(value: Any) -> bool:
     return all(isinstance(v, str | int | np.integer | np.bool_) for v in value)
 
 
+PRIORS = choice("normal", "clusters") | removed(
+    "student",
+    "Student's prior was removed, because it rarely predicted better: use "
+    "prior='normal'",
+)
 #: Slopes whose standard deviations have intervals in a summary. Each takes several fits.
 MAX_INTERVALS = 8
 #: A list of columns.
@@ -316,11 +319,11 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         one variance for all slopes; a variance per column; also a few directions; or
         any. "auto" takes the best of the first three by AIC and adds directions while
         each pays, with at least ten targets per parameter.
-    prior : {"normal", "student", "clusters"}, default "normal"
-        "student" allows outlier tasks, "clusters" a few groups of tasks. Both start
-        from the normal fit, and maximize the plain likelihood. The number of clusters
-        is chosen by BIC, with at least three tasks per cluster and three rows per mean
-        of a cluster and column; where one cluster is best, the prior is normal.
+    prior : {"normal", "clusters"}, default "normal"
+        "clusters" allows a few groups of tasks. Their fit starts from the normal one,
+        and maximizes the plain likelihood. Their number is chosen by BIC, with at least
+        three tasks per cluster and three rows per mean of a cluster and column; where
+        one cluster is best, the prior is normal.
     slopes : "all", list of columns or boolean mask, default "all"
         Columns (names or positions, or a mask of the length n_features) whose
         coefficients may differ between tasks; coefficients of others are one number.
@@ -329,9 +332,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         likelihood. "auto" uses the ridge if there are fewer than three rows per column.
     method : {"reml", "ml"}, default "reml"
         Restricted or plain maximum likelihood.
-    integrate : bool or {"auto", "deprecated"}, default "deprecated"
-        Ignored; a value causes a FutureWarning. Predictions of new tasks always allow
-        for the uncertainty of the variances.
     noise : {"common", "task", "auto"}, default "common"
         Whether all tasks have noise variance s2, or each its own, s2 v_t. Then 1 / v_t
         is drawn from a chi-square with r degrees of freedom, divided by r, and r is
@@ -384,23 +384,19 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     structure_ : str
         The covariance that was fitted; ``diagonal+2`` is a diagonal plus two
         directions, ``none`` is a single task.
-    task_weights_ : ndarray of shape (n_tasks,)
-        With ``prior="student"``: small for outlier tasks. Ones for other priors.
     labels_ : ndarray of int, shape (n_tasks,)
-        With ``prior="clusters"``: the most likely cluster of each task. Zeros for other
-        priors.
+        With ``prior="clusters"``: the most likely cluster of each task. Zeros for the
+        normal prior.
     objective_ : list of float
         Minus twice the log-likelihood, of standardized columns, along the iterations of
         the covariance and the prior chosen. With noises of their own the log density of
         these is in it.
     gap_ : float
         By how much a further step would lower the last value: gradient and distance to
-        the boundary of zero variances in one number. With ``prior="student"`` it rests
-        on the gradient alone; with clusters it is the fall of the last step of EM.
-        Equal to `stop_crit_`.
+        the boundary of zero variances in one number. With clusters it is the fall of
+        the last step of EM. Equal to `stop_crit_`.
     converged_ : bool
-        Whether `gap_` is below `tol`; below 1e-5 with ``prior="student"``, and 0.01
-        where clusters were found.
+        Whether `gap_` is below `tol`; below 0.01 where clusters were found.
 
     Notes
     -----
@@ -433,7 +429,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per "
             "task are enough"
         ),
-        default_grid={"prior": ("normal", "student", "clusters")},
+        default_grid={"prior": ("normal", "clusters")},
         default_params={"noise": "auto"},
         changes=(
             "Priors: clusters go on from the best of short starts, Student from the "
@@ -455,11 +451,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         covariance: Literal[
             "auto", "intercept", "scalar", "diagonal", "factor", "full"
         ] = "auto",
-        prior: Literal["normal", "student", "clusters"] = "normal",
+        prior: Annotated[str, PRIORS] = "normal",
         slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
         mean: Literal["auto", "flat", "ridge"] = "auto",
         method: Literal["reml", "ml"] = "reml",
-        integrate: bool | Literal["auto", "deprecated"] = "deprecated",
         noise: Literal["common", "task", "auto"] = "common",
         fit_intercept: bool = True,
         tol: Positive = 1e-8,
@@ -473,7 +468,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         self.slopes = slopes
         self.mean = mean
         self.method = method
-        self.integrate = integrate
         self.noise = noise
         self.fit_intercept = fit_intercept
         self.tol = tol
@@ -530,29 +524,26 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     def _fit_compressed(
         self, data: Compressed, columns: Columns, fits: dict[Any, OwnNoise]
     ) -> SolverResult:
-        if self.integrate != "deprecated":
-            warnings.warn(
-                "integrate is ignored and will be removed in the next release: "
-                "variances are those of REML, and standard deviations for new tasks "
-                "allow for their uncertainty. Leave it out.",
-                FutureWarning,
-                stacklevel=5,
-            )
         self._columns = columns
-        self.task_weights_ = np.ones(data.T)
         self.labels_ = np.zeros(data.T, dtype=int)
         with one_thread_if_small(data.p):
             noise = self._normal(data, fits)
             result = noise.result
             self.structure_ = result.name
             self.noise_degrees_ = noise.degrees
-            self.log_likelihood_ = -0.5 * (result.criterion + self._of_units(result))
-            mixture = self._mixture_of(result)
+            criterion = result.criterion
+            is_flat = not len(result.m.shrunk) and result.m.has_full_rank
+            if self.method == "reml" and is_flat:
+                # The restricted likelihood of columns that are not standardized.
+                criterion += 2.0 * float(np.log(self._columns.scale).sum())
+            self.log_likelihood_ = -0.5 * criterion
+            mixture = None
+            if self.prior == "clusters" and len(result.m.random):
+                mixture = clusters(result)
             if mixture is None:
                 self._posterior = result.posterior()
             else:
                 self._posterior = mixture.posterior
-                self.task_weights_ = mixture.task_weights
                 self.labels_ = mixture.labels
                 self.log_likelihood_ = -0.5 * mixture.criterion
             if np.isfinite(noise.degrees):
@@ -595,21 +586,16 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         settings = (self.covariance, self.noise, problem.random.tobytes(), *plain)
         if settings not in fits:
             result = fit_covariance(problem, self.covariance)
-            fits[settings] = self._with_noise(problem, result)
+            # Weighting the rows that tasks share would give each task a copy of them.
+            shares_rows = any(len(block.R) < len(block.tasks) for block in data.blocks)
+            match self.noise:
+                case "task" if data.T > 1:
+                    fits[settings] = own_noise(problem, result)
+                case "auto" if data.T > 1 and not shares_rows:
+                    fits[settings] = automatic_noise(problem, result)
+                case _:
+                    fits[settings] = OwnNoise.none(result)
         return fits[settings]
-
-    def _with_noise(self, problem: HierarchicalProblem, result: Result) -> OwnNoise:
-        """Let the noise differ between tasks, as the parameter `noise` says."""
-        data = problem.data
-        # Weighting the rows that tasks share would give each task a copy of them.
-        shares_rows = any(len(block.R) < len(block.tasks) for block in data.blocks)
-        match self.noise:
-            case "task" if data.T > 1:
-                return own_noise(problem, result)
-            case "auto" if data.T > 1 and not shares_rows:
-                return automatic_noise(problem, result)
-            case _:
-                return OwnNoise.none(result)
 
     def _original(self) -> tuple[Array, Array]:
         """Return coefficients and intercepts of the tasks in the units of the data."""
@@ -629,20 +615,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         model._publish_variances()
         return model
 
-    def _of_units(self, result: Result) -> float:
-        """Return what the restricted criterion changes by when the columns are not
-        standardized, as in lme4.
-        """
-        scale = self._columns.scale
-        flat = (
-            self.method == "reml"
-            and not len(result.m.shrunk)
-            and result.m.has_full_rank
-        )
-        if flat:
-            return 2.0 * float(np.log(scale).sum())
-        return 0.0
-
     def _problem(self, data: Compressed) -> HierarchicalProblem:
         few = data.rows < ROWS_PER_MEAN * data.p
         shrink = self.mean == "ridge" or (self.mean == "auto" and few)
@@ -658,14 +630,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             self.tol,
             self.max_iter,
         )
-
-    def _mixture_of(self, result: Result) -> mixtures.Mixture | None:
-        """Return the model with another prior, None where the normal one is used."""
-        if self.prior == "normal" or not len(result.m.random) or result.name == "none":
-            return None
-        if self.prior == "student":
-            return mixtures.student(result)
-        return mixtures.clusters(result)
 
     def _df(self) -> Array:
         """Return the degrees of freedom of the mean coefficients, level first."""

@@ -35,7 +35,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import TaskData, quotient, stack_designs
-from mtlrun.solvers.convex.cd import descend, descend_tasks
+from mtlrun.solvers.convex.cd import descend
 from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -379,9 +379,12 @@ class _Lasso(RegressorMTL):
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if self.alpha > 0 and not issparse(X) and X.shape[1] <= _SMALL:
-            fit = self._from_products(X, y, weights)
-            if fit is not None:
-                return fit
+            data = TaskData(X, y[:, np.newaxis], np.zeros(1), weights=weights)
+            solved = self._from_products(data)
+            if solved.tasks[0]:
+                return TaskFit(
+                    solved.W[:, 0], solved.b[0], solved.n_iter, solved.converged
+                )
         total = X.shape[0] if weights is None else weights.sum()
         model = Lasso(
             self.alpha / total,
@@ -391,43 +394,28 @@ class _Lasso(RegressorMTL):
         )
         return fit_sklearn(model, X, y, weights)
 
-    def _from_products(
-        self, X: Array, y: Array, weights: Array | None
-    ) -> TaskFit | None:
-        """Solve a small problem from products of its columns; None where these lose
-        too many digits.
+    def _from_products(self, data: TaskData) -> SolvedTasks:
+        """Solve the problems of small tasks from the products of their columns, where
+        these keep enough digits.
         """
-        w = np.ones(len(y)) if weights is None else weights
-        total = w.sum()
-        x_mean, y_mean = (
-            (w @ X / total, float(w @ y / total))
-            if self.fit_intercept
-            else (np.zeros(X.shape[1]), 0.0)
-        )
-        A = X - x_mean
-        b = y - y_mean
-        G = A.T @ (w[:, np.newaxis] * A)
-        c = A.T @ (w * b)
-        energy = float(w @ np.square(b))
-        squares = np.diag(G)
-        if is_graded(squares, squares) or not energy < _HUGE * total:
-            return None
-        coef = np.zeros((X.shape[1], 1))
-        n_iter = descend(
-            G,
-            coef,
-            c[:, np.newaxis].copy(),
+        form = products(data, self.fit_intercept)
+        squares = np.einsum("...ii->...i", form.gram)
+        total = data.sum_by_task(data.full_weights())
+        tasks = ~is_graded(squares, squares) & (form.energy < _HUGE * total)
+        energy = form.energy[tasks]
+        descent = descend(
+            form.gram if form.gram.ndim == 2 else form.gram[tasks],
+            form.cross.T[tasks],
             energy,
-            self.alpha,
-            self.tol * energy,
-            self.max_iter,
+            [self.alpha],
+            absolute=self.tol * energy,
+            max_epochs=self.max_iter,
+            by_task=True,
         )
-        return TaskFit(
-            coef[:, 0],
-            y_mean - float(x_mean @ coef[:, 0]),
-            max(n_iter, 1),
-            n_iter < self.max_iter,
-        )
+        W = np.zeros((data.n_features, data.n_tasks))
+        W[:, tasks] = descent.coef[0].T
+        n_iter = int(descent.epochs[0])
+        return SolvedTasks(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
 
     def _terms(self) -> tuple[Loss, Penalty]:
         return SquaredLoss(), L1(self.alpha)
@@ -470,22 +458,9 @@ class IndependentLasso(_Lasso, _Independent):
             return None
         if has_shared_products(data):
             return self._from_shared_products(data)
-        if not has_products(data):
-            return None
-        form = products(data, self.fit_intercept)
-        squares = np.einsum("tii->ti", form.gram)
-        tasks = ~is_graded(squares, squares) & (form.energy < _HUGE * data.sizes)
-        W = np.zeros((data.n_features, data.n_tasks))
-        W[:, tasks], epochs = descend_tasks(
-            form.gram[tasks],
-            form.cross[:, tasks],
-            form.energy[tasks],
-            self.alpha,
-            self.tol,
-            self.max_iter,
-        )
-        n_iter = int(epochs.max(initial=0))
-        return SolvedTasks(tasks, W, form.intercept(W), n_iter, n_iter < self.max_iter)
+        if has_products(data):
+            return self._from_products(data)
+        return None
 
     def _bytes(self, data: TaskData) -> float:
         n_bytes = super()._bytes(data)
@@ -862,10 +837,11 @@ class PooledSVC(_SVC, _Pooled):
 
 
 def has_products(data: TaskData) -> bool:
-    """Whether products of columns are kept, of each task: for ragged tasks with few
-    columns, dense and not weighted.
+    """Whether products of columns are kept: for few columns, dense and not weighted,
+    of each task or of rows that all tasks share.
     """
-    plain = not data.shared and not data.sparse and data.weights is None
+    plain = not data.sparse and data.weights is None
+    plain = plain and (data.uniform or not data.shared)
     return plain and data.n_features <= _SMALL and gram_bytes(data) <= _PRODUCTS
 
 
@@ -876,10 +852,10 @@ def products(data: TaskData, fit_intercept: bool) -> Gram:
     key = ("products", fit_intercept)
     if key not in data.decompositions:
         form = Gram(data, fit_intercept, sharp=False)
-        varying = form.are_varying(np.einsum("tii->ti", form.gram))
+        varying = form.are_varying(np.einsum("...ii->...i", form.gram))
         if not varying.all():
-            form.gram *= varying[:, :, np.newaxis] & varying[:, np.newaxis, :]
-            form.cross *= varying.T
+            form.gram *= varying[..., :, np.newaxis] & varying[..., np.newaxis, :]
+            form.cross *= np.atleast_2d(varying).T
         data.decompositions[key] = form
     kept: Gram = data.decompositions[key]
     return kept

@@ -229,7 +229,14 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
                 tasks = slice(t, t + 1)
             networks.append(scaling.undo(network.layers, tasks))
         self.networks_ = networks
-        self._publish_prior(trained[0])
+        prior = {"feature": trained[0].feature, "task": trained[0].task}
+        for name, precision in prior.items():
+            # Those of an earlier fit with another variant must not remain.
+            self.__dict__.pop(f"{name}_precision_", None)
+            self.__dict__.pop(f"{name}_covariance_", None)
+            if precision is not None:
+                setattr(self, f"{name}_precision_", precision.matrix)
+                setattr(self, f"{name}_covariance_", precision.covariance)
         histories = [network.objective for network in trained]
         n_iter = max(len(history) for history in histories)
         # A network that stopped early stays as it is.
@@ -267,15 +274,6 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
             seed=seed,
             groups=groups,
         )
-
-    def _publish_prior(self, network: TrainedNetwork) -> None:
-        for name, precision in (("feature", network.feature), ("task", network.task)):
-            if precision is not None:
-                setattr(self, f"{name}_precision_", precision.matrix)
-                setattr(self, f"{name}_covariance_", precision.covariance)
-            else:  # left from an earlier fit with another variant
-                self.__dict__.pop(f"{name}_precision_", None)
-                self.__dict__.pop(f"{name}_covariance_", None)
 
     def _publish(self, result: SolverResult) -> None:
         self.n_iter_ = result.n_iter

@@ -31,7 +31,7 @@ from typing import (
 
 from mtlrun.errors import suggest
 
-TrainTestData = tuple[Any, ...]
+Alternative = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Rule:
         Alternatives as ``(kind, *arguments)``, for instance ``("integer", 1)``.
     """
 
-    parts: tuple[TrainTestData, ...]
+    parts: tuple[Alternative, ...]
 
     def __or__(self, other: Rule) -> Rule:
         return Rule(self.parts + other.parts)
@@ -53,7 +53,8 @@ class Rule:
     @property
     def text(self) -> str:
         """The allowed values, in words."""
-        return " or ".join(_text(part) for part in self.parts)
+        allowed = (part for part in self.parts if part[0] != "removed")
+        return " or ".join(_text(part) for part in allowed)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -61,6 +62,11 @@ class Rule:
         return tuple(
             name for kind, *names in self.parts if kind == "choice" for name in names
         )
+
+    @property
+    def removed(self) -> dict[str, str]:
+        """Strings that were allowed once, each with the reason and the remedy."""
+        return {part[1]: part[2] for part in self.parts if part[0] == "removed"}
 
     @property
     def plain(self) -> list[list[Any]] | None:
@@ -79,6 +85,19 @@ class Rule:
     def accepts(self, value: Any) -> bool:
         """Return whether a value is allowed."""
         return any(_accepts(part, value) for part in self.parts)
+
+    def hint(self, value: Any) -> str:
+        """Return what to write instead of a value that is not allowed.
+
+        Empty for values other than strings, and for strings that resemble no choice.
+        """
+        if not isinstance(value, str):
+            return ""
+        if value in self.removed:
+            return self.removed[value]
+        for near in suggest(value, self.names, n=1):
+            return f"did you mean {near!r}?"
+        return ""
 
 
 def rule_of(plain: list[list[Any]]) -> Rule:
@@ -124,7 +143,15 @@ def satisfies(text: str, test: Callable[[Any], bool]) -> Rule:
     return Rule((("test", text, test),))
 
 
-def _text(part: TrainTestData) -> str:
+def removed(name: str, hint: str) -> Rule:
+    """Return the rule that refuses a string which was allowed once.
+
+    `hint` gives the reason and the remedy.
+    """
+    return Rule((("removed", name, hint),))
+
+
+def _text(part: Alternative) -> str:
     match part:
         case ("real", low, high, closed):
             left = "("
@@ -151,7 +178,7 @@ def _text(part: TrainTestData) -> str:
     raise TypeError(f"no rule: {part!r}")
 
 
-def _accepts(part: TrainTestData, value: Any) -> bool:
+def _accepts(part: Alternative, value: Any) -> bool:
     number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     match part:
         case ("real", low, high, closed):
@@ -173,6 +200,8 @@ def _accepts(part: TrainTestData, value: Any) -> bool:
             return isinstance(value, str) and value in names
         case ("none",):
             return value is None
+        case ("removed", *_):
+            return False
         case ("instance", _, *types):
             return isinstance(value, tuple(map(_class_of, types)))
         case ("test", _, test):
@@ -241,20 +270,14 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
     Raises
     ------
     ValueError
-        ``alpha must be a float in [0, inf), got -1``, with the nearest choice for a
-        misspelt one.
+        ``alpha must be a float in [0, inf), got -1``, with the hint of the rule.
     """
     for name, rule in rules.items():
         value = getattr(estimator, name)
         if rule.accepts(value):
             continue
-        near = []
-        if isinstance(value, str):
-            near = suggest(value, rule.names, n=1)
-        hint = ""
-        if near:
-            hint = f"; did you mean {near[0]!r}?"
-        raise ValueError(f"{name} must be {rule.text}, got {value!r}{hint}")
+        parts = [f"{name} must be {rule.text}, got {value!r}", rule.hint(value)]
+        raise ValueError("; ".join(filter(None, parts)))
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))

@@ -379,8 +379,6 @@ class MultiTaskKernelSVC(_GraphModel):
         rows of it when they are needed: LIBSVM gets the features ``F_t x`` with F F' =
         M and its linear kernel. "auto" takes the faster: the first for rows with more
         than 32 non-zeros, as long as the matrix has at most 2 GiB.
-    cache_size : float, default 200
-        Megabytes for rows of the kernel matrix.
 
     Attributes
     ----------
@@ -443,7 +441,6 @@ class MultiTaskKernelSVC(_GraphModel):
         features: WeightedDegree | None = None,
         fit_intercept: bool = True,
         gram: Literal["auto", "precomputed", "on_the_fly"] = "auto",
-        cache_size: Positive = 200,
     ) -> None:
         self.C = C
         self.graph = graph
@@ -455,7 +452,6 @@ class MultiTaskKernelSVC(_GraphModel):
         self.features = features
         self.fit_intercept = fit_intercept
         self.gram = gram
-        self.cache_size = cache_size
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         coupling = self._couple()
@@ -483,7 +479,6 @@ class MultiTaskKernelSVC(_GraphModel):
                     tol=tol,
                     max_iter=self._limit(_GREEDY_STEPS, 1000 * n),
                     precompute=self._precomputes(data, n),
-                    cache_size=self.cache_size,
                 )
                 is_certified = result.gap is not None and result.gap <= self.tol
                 if is_certified or not result.converged:
@@ -558,7 +553,6 @@ class MultiTaskKernelSVC(_GraphModel):
                 cost[used],
                 tol=_REFINED_TOL * self.tol,
                 max_iter=self._limit(_LIBSVM_STEPS, 100 * n),
-                cache_size=self.cache_size,
             )
             # The sum of alpha over the labels is 0: the shifts of rows move b only.
             b += float(shift @ (alpha * y)[used])
@@ -585,7 +579,7 @@ class MultiTaskKernelSVC(_GraphModel):
         if self._precomputes(data, n):
             total += kernel_bytes(n)
         if not self.fit_intercept:
-            total += greedy_bytes(n, self.cache_size)
+            total += greedy_bytes(n)
         elif self._can_center(n):
             total += _CENTERED_COPIES * kernel_bytes(n)
         return total
@@ -640,7 +634,6 @@ class MultiTaskKernelSVC(_GraphModel):
             cost[used],
             tol=self.tol,
             max_iter=limit,
-            cache_size=self.cache_size,
         )
         alpha = np.zeros(len(y))
         alpha[used] = used_alpha

@@ -61,10 +61,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
         y = np.asarray(y, dtype=np.float64)
-        if y.ndim == 2:
-            columns = y
-        else:
-            columns = y[:, np.newaxis]
+        columns = y.reshape(len(y), -1)
         if sample_weight is None:
             w = np.ones(len(X))
         else:

@@ -143,8 +143,14 @@ def letters_of(X: Any) -> Array:
     if not len(strings):
         raise ValueError("X has no strings")
     if strings.dtype.kind != "S":
-        values = enumerate(strings.tolist())
-        strings = np.array([_ascii(i, value) for i, value in values])
+        values = strings.tolist()
+        for i, value in enumerate(values):
+            if isinstance(value, str):
+                # Letters outside of ASCII become wrong ones.
+                values[i] = value.encode("ascii", "replace")
+            elif not isinstance(value, bytes):
+                raise ValueError(f"X must hold strings, but string {i} is {value!r}")
+        strings = np.array(values)
     lengths = np.char.str_len(strings)
     if lengths.max() == 0:
         raise ValueError("X has only empty strings")
@@ -160,15 +166,6 @@ def letters_of(X: Any) -> Array:
     letters = np.ascontiguousarray(strings).view(np.uint8)
     padded = letters.reshape(n, -1)
     return padded[:, : lengths[0]]
-
-
-def _ascii(i: int, value: Any) -> bytes:
-    """Return string i as bytes; letters outside of ASCII become wrong ones."""
-    if not isinstance(value, str | bytes):
-        raise ValueError(f"X must hold strings, but string {i} is {value!r}")
-    if isinstance(value, str):
-        return value.encode("ascii", "replace")
-    return value
 
 
 def pack(letters: Array) -> PackedDNA:

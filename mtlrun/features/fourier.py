@@ -84,7 +84,21 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         ValueError
             For a parameter out of range or values that are not finite.
         """
-        self._check_params()
+        n = self.n_frequencies
+        gamma = self.gamma
+        # A boolean is an integer and a real number for Python.
+        is_int = isinstance(n, Integral) and not isinstance(n, bool)
+        if not is_int or n < 1:
+            raise ValueError(f"n_frequencies must be an int in [1, inf), got {n!r}")
+        is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
+        if isinstance(gamma, str):
+            is_valid = gamma == "scale"
+        else:
+            is_valid = is_number and 0 < gamma < np.inf
+        if not is_valid:
+            raise ValueError(
+                f"gamma must be a float in (0, inf) or 'scale', got {gamma!r}"
+            )
         X = validate_data(
             self,
             X,
@@ -93,15 +107,23 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         )
         d = X.shape[1]
         random = check_random_state(self.random_state)
-        if isinstance(self.gamma, str):
-            self.gamma_ = _scale_gamma(X)
+        if isinstance(gamma, str):
+            # As in scikit-learn: 1 / (n_features * variance of X).
+            if isinstance(X, np.ndarray):
+                square = X * X
+            else:
+                square = X.multiply(X)
+            mean = X.mean()
+            variance = float(square.mean() - mean**2)
+            self.gamma_ = 1.0 / d
+            if variance > 0:
+                self.gamma_ = 1.0 / (d * variance)
         else:
-            self.gamma_ = float(self.gamma)
-        size = self.n_frequencies
+            self.gamma_ = float(gamma)
         if self.orthogonal:
-            normal = _orthogonal_normal(d, size, random)
+            normal = _orthogonal_normal(d, n, random)
         else:
-            normal = random.normal(size=(d, size))
+            normal = random.normal(size=(d, n))
         std = np.sqrt(2.0 * self.gamma_)
         self.frequencies_ = std * normal
         return self
@@ -126,23 +148,6 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         out /= np.sqrt(self.n_frequencies)
         return out
 
-    def _check_params(self) -> None:
-        n = self.n_frequencies
-        gamma = self.gamma
-        # A boolean is an integer and a real number for Python.
-        is_int = isinstance(n, Integral) and not isinstance(n, bool)
-        if not is_int or n < 1:
-            raise ValueError(f"n_frequencies must be an int in [1, inf), got {n!r}")
-        is_number = isinstance(gamma, Real) and not isinstance(gamma, bool)
-        if isinstance(gamma, str):
-            is_valid = gamma == "scale"
-        else:
-            is_valid = is_number and 0 < gamma < np.inf
-        if not is_valid:
-            raise ValueError(
-                f"gamma must be a float in (0, inf) or 'scale', got {gamma!r}"
-            )
-
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return ``cos0, sin0, cos1, ...``."""
         check_is_fitted(self)
@@ -155,21 +160,6 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _scale_gamma(X: Any) -> float:
-    """Return 1 / (n_features * variance of X), as scikit-learn's ``gamma="scale"``."""
-    d = X.shape[1]
-    if hasattr(X, "multiply"):
-        # The square of a sparse matrix.
-        square = X.multiply(X)
-    else:
-        square = X * X
-    mean = X.mean()
-    variance = float(square.mean() - mean**2)
-    if variance > 0:
-        return 1.0 / (d * variance)
-    return 1.0 / d
 
 
 def _orthogonal_normal(

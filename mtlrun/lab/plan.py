@@ -7,23 +7,17 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlrun.catalog.analysis import analysis_name
 from mtlrun.catalog.interfaces import interface
 from mtlrun.catalog.method import Method, without_empty
 from mtlrun.catalog.methods import (
     Versions,
-    analysis_path,
-    complete,
-    method_paths,
     published_hash,
     quantities_of,
-    resolved,
-    versions_of,
 )
 from mtlrun.data.sets.cards import load_card
 from mtlrun.data.sets.files import data_directory
@@ -39,13 +33,12 @@ from mtlrun.engine.job import (
     DatasetRef,
     Features,
     Job,
+    JobBuilder,
     Scoring,
     Search,
     Split,
     Timing,
-    job_seed,
-    purpose_of,
-    with_params,
+    searched_method,
 )
 from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
@@ -237,8 +230,17 @@ def plan(
         for scenario in all_scenarios:
             data = _dataset_info(interpreted, scenario, directory, needs_files)
             metadata[scenario.name] = data.metadata
-            jobs = ScenarioJobs(interpreted.spec, scenario, data, versions)
-            for row in jobs.rows(name):
+            dataset_ref = None
+            if scenario.dataset is not None:
+                dataset_ref = DatasetRef(
+                    id=scenario.dataset.id,
+                    options=scenario.dataset.options,
+                    fingerprint=data.fingerprint,
+                )
+            builder = JobBuilder(
+                dataset_ref, data.source, interpreted.spec.seed, versions
+            )
+            for row in _rows_of(interpreted.spec, scenario, builder, name):
                 position = _Position(row.reading, row.dataset, row.method, row.trial)
                 earlier = earlier_rows.get(position)
                 rows.append(replace(row, was=_key_before(row, earlier)))
@@ -394,172 +396,112 @@ def _published_metadata(scenario: Scenario) -> dict[str, Any]:
 # ------------------------------------------------------------- jobs of a scenario
 
 
-@dataclass(frozen=True)
-class ScenarioJobs:
-    """Jobs of the methods in a scenario.
+def _rows_of(
+    spec: Spec, scenario: Scenario, builder: JobBuilder, interpretation: str
+) -> Iterator[PlannedJob]:
+    """Yield the rows of the table of a scenario: methods, and trials of each method.
 
-    Attributes
+    Parameters
     ----------
     spec : Spec
     scenario : Scenario
-    data : DatasetInfo
-    known_versions : dict
-        Versions by source of the data and paths of the code; grows with each new entry.
+    builder : JobBuilder
+    interpretation : str
+        Name in the rows; "" for the main interpretation.
     """
-
-    spec: Spec
-    scenario: Scenario
-    data: DatasetInfo
-    known_versions: dict[tuple[str, ...], Versions]
-
-    def rows(self, interpretation: str) -> Iterator[PlannedJob]:
-        """Yield the rows of the table: methods, and trials of each method.
-
-        Parameters
-        ----------
-        interpretation : str
-            Name in the rows; "" for the main interpretation.
-        """
-        for method in self.scenario.methods:
-            for trial in range(self.scenario.trials):
-                job = self.job(method, trial)
-                yield PlannedJob(
-                    reading=interpretation,
-                    dataset=self.scenario.name,
-                    value=self.scenario.axis.get("value"),
-                    method=method.label,
-                    trial=trial,
-                    key=job.key,
-                    job=job,
-                )
-
-    def job(self, method: MethodSpec, trial: int) -> Job:
-        """Return the job of a method for a split or repeat."""
-        if method.measure:
-            return self._analysis_job(method, trial)
-        return self._fit_job(method, trial)
-
-    def _fit_job(self, method: MethodSpec, trial: int) -> Job:
-        """Return the job that fits, times and scores a method."""
-        spec = self.spec
-        timing = None
-        if spec.timing:
-            timing = Timing(
-                repeats=spec.timing.repeats,
-                threads=spec.timing.threads,
-                warmup=spec.timing.warmup,
+    for method in scenario.methods:
+        for trial in range(scenario.trials):
+            if method.measure:
+                job = _analysis_job(spec, scenario, builder, method, trial)
+            else:
+                job = _fit_job(spec, scenario, builder, method, trial)
+            yield PlannedJob(
+                reading=interpretation,
+                dataset=scenario.name,
+                value=scenario.axis.get("value"),
+                method=method.label,
+                trial=trial,
+                key=job.key,
+                job=job,
             )
-        scoring = Scoring(
-            metrics=tuple(self.scenario.metrics),
-            average=spec.average,
-            keep=tuple(sorted(set(spec.keep))),
-            timing=timing,
-        )
-        estimator = self._estimator(method, method.params, trial)
-        return Job(
-            dataset=self._dataset_ref(),
-            split=self._split(trial),
-            method=estimator,
-            scoring=scoring,
-            features=_features(method.features or self.scenario.features),
-            search=self._search(method, trial),
-            versions=self._versions(estimator),
-        )
 
-    def _analysis_job(self, method: MethodSpec, trial: int) -> Job:
-        """Return the job that calls an analysis."""
-        spec = self.spec
-        params = dict(method.params)
-        analysis = Method(
-            measure=analysis_name(analysis_path(method.measure)),
-            params=params,
-            published=published_hash(params),
-        )
-        timing = None
-        if spec.is_timed:
-            threads = 1
-            if spec.timing:
-                threads = spec.timing.threads
-            # An analysis repeats its measurements itself.
-            timing = Timing(repeats=1, threads=threads, warmup=False)
-        return Job(
-            dataset=self._dataset_ref(),
-            split=Split(kind="repeat", trial=trial, seed=self._seed(trial)),
-            method=analysis,
-            scoring=Scoring(timing=timing),
-            features=_features(self.scenario.features),
-            versions=self._versions(analysis),
-        )
 
-    def _dataset_ref(self) -> DatasetRef | None:
-        dataset = self.scenario.dataset
-        if dataset is None:
-            return None
-        return DatasetRef(
-            id=dataset.id, options=dataset.options, fingerprint=self.data.fingerprint
+def _fit_job(
+    spec: Spec, scenario: Scenario, builder: JobBuilder, method: MethodSpec, trial: int
+) -> Job:
+    """Return the job that fits, times and scores a method."""
+    timing = None
+    if spec.timing:
+        timing = Timing(
+            repeats=spec.timing.repeats,
+            threads=spec.timing.threads,
+            warmup=spec.timing.warmup,
         )
+    scoring = Scoring(
+        metrics=tuple(scenario.metrics),
+        average=spec.average,
+        keep=tuple(sorted(set(spec.keep))),
+        timing=timing,
+    )
+    # Only analyses have no split.
+    assert scenario.split is not None
+    split = Split(
+        kind=scenario.split.kind,
+        trial=trial,
+        train=scenario.split.train,
+        folds=scenario.split.folds,
+        name=scenario.split.name,
+        validation=scenario.split.validation,
+    )
+    return builder.job(
+        Method(method.estimator, params=method.params),
+        split,
+        scoring,
+        features=_features(method.features or scenario.features),
+        search=_search(spec, scenario, method),
+    )
 
-    def _split(self, trial: int) -> Split:
-        split = self.scenario.split
-        # Only analyses have no split.
-        assert split is not None
-        return Split(
-            kind=split.kind,
-            trial=trial,
-            seed=self._seed(*purpose_of(split.kind, split.folds, trial)),
-            train=split.train,
-            folds=split.folds,
-            name=split.name,
-            validation=split.validation,
-        )
 
-    def _search(self, method: MethodSpec, trial: int) -> Search | None:
-        """Return the search for the parameters of a method; None if there is none."""
-        selection = self.spec.selection
-        # A method without a grid has a search only if its folds are to be scored, too.
-        if selection is None or not (method.grid or method.scored):
-            return None
-        params = complete(method.estimator, method.params)
-        # `select_with` has the parameters of the search alone, such as a faster solver.
-        searched = self._estimator(
-            method, with_params(params, method.select_with), trial
-        )
-        grid = plain_grid(self.spec, method)
-        n_folds = selection.folds
-        if selection.on == "validation":
-            n_folds = 1
-        on: str = selection.on
-        if method.halving:
-            on = HALVING
-        return Search(
-            grid={name: list(values) for name, values in grid.items()},
-            folds=n_folds,
-            metric=selection.metric or self.scenario.metrics[0],
-            seed=self._seed(trial, "selection"),
-            method=searched,
-            on=on,
-            versions=self._versions(searched),
-        )
+def _analysis_job(
+    spec: Spec, scenario: Scenario, builder: JobBuilder, method: MethodSpec, trial: int
+) -> Job:
+    """Return the job that calls an analysis."""
+    timing = None
+    if spec.is_timed:
+        threads = 1
+        if spec.timing:
+            threads = spec.timing.threads
+        # An analysis repeats its measurements itself.
+        timing = Timing(repeats=1, threads=threads, warmup=False)
+    return builder.job(
+        Method(measure=method.measure, params=dict(method.params)),
+        Split(kind="repeat", trial=trial),
+        Scoring(timing=timing),
+        features=_features(scenario.features),
+    )
 
-    def _estimator(
-        self, method: MethodSpec, params: Mapping[str, Any], trial: int
-    ) -> Method:
-        seed = self._seed(trial, "estimator")
-        return Method(**resolved(method.estimator, params, seed))
 
-    def _versions(self, method: Method) -> Versions:
-        """Return the versions of everything that computes a job of a method."""
-        source = self.data.source
-        paths = method_paths(method)
-        if (source, *paths) not in self.known_versions:
-            self.known_versions[source, *paths] = versions_of(paths, source)
-        return self.known_versions[source, *paths]
-
-    def _seed(self, *purpose: object) -> int:
-        """Derive a seed from the base seed, the data set and the purpose."""
-        dataset = self.scenario.dataset
-        dataset_id = PUBLISHED if dataset is None else dataset.id
-        return job_seed(self.spec.seed, dataset_id, *purpose)
+def _search(spec: Spec, scenario: Scenario, method: MethodSpec) -> Search | None:
+    """Return the search for the parameters of a method; None if there is none."""
+    selection = spec.selection
+    # A method without a grid has a search only if its folds are to be scored, too.
+    if selection is None or not (method.grid or method.scored):
+        return None
+    grid = plain_grid(spec, method)
+    n_folds = selection.folds
+    if selection.on == "validation":
+        n_folds = 1
+    on: str = selection.on
+    if method.halving:
+        on = HALVING
+    return Search(
+        grid={name: list(values) for name, values in grid.items()},
+        folds=n_folds,
+        metric=selection.metric or scenario.metrics[0],
+        seed=0,
+        method=searched_method(method.estimator, method.params, method.select_with),
+        on=on,
+    )
 
 
 def _features(step: FeatureStep) -> Features | None:

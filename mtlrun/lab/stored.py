@@ -23,7 +23,7 @@ from mtlrun.errors import DataError, counted
 from mtlrun.lab.experiment.claims import Main, Names, PublishedCurve
 from mtlrun.lab.experiment.spec import MethodSpec, Spec
 from mtlrun.utils.io import as_list
-from mtlrun.utils.text import cleaned, present_name
+from mtlrun.utils.text import cleaned
 
 #: Keys of the section `config` of ``run.json``, and of its entries of `methods`.
 _CONFIG_KEYS = {"schema", *Spec.model_fields}
@@ -276,12 +276,12 @@ def upgrade(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a ``run.json`` in the form of the present version.
 
     Keys of `config` that experiments no longer have are left out, and what a file of
-    another version may lack there is taken from the top level. Options in the command
-    get their present names. Malformed values are left to the models.
+    another version may lack there is taken from the top level. An option in the command
+    gets its present name. Malformed values are left to the models.
     """
     upgraded = {key: value for key, value in content.items() if value is not None}
-    words = str(upgraded.get("command", "")).split(" ")
-    upgraded["command"] = " ".join(map(present_name, words))
+    command = str(upgraded.get("command", ""))
+    upgraded["command"] = command.replace(" --reading", " --interpretation")
     datasets = upgraded.get("datasets")
     if isinstance(datasets, dict):
         upgraded["datasets"] = {label: entry or {} for label, entry in datasets.items()}

@@ -44,8 +44,13 @@ def per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> A
         predicted = predicted[is_counted]
         weight = weight[is_counted]
     # Only now: a row that does not count may have any prediction.
-    if predicted.dtype.kind == "f":
-        _check_finite(predicted, bounds)
+    if predicted.dtype.kind == "f" and not np.isfinite(predicted).all():
+        first_row = np.argmin(np.isfinite(predicted))
+        # To the right of all equal bounds: earlier tasks without rows start there, too.
+        task = np.searchsorted(bounds, first_row, side="right") - 1
+        raise ValueError(
+            f"predictions of task {task} are not finite: the model diverged"
+        )
     values = []
     for start, stop in pairwise(bounds):
         value = np.nan
@@ -53,16 +58,6 @@ def per_task(kernel: Kernel, targets: Any, predictions: Any, **layout: Any) -> A
             value = kernel(y[start:stop], predicted[start:stop], weight[start:stop])
         values.append(value)
     return np.array(values, dtype=float)
-
-
-def _check_finite(predicted: Array, bounds: Array) -> None:
-    is_finite = np.isfinite(predicted)
-    if is_finite.all():
-        return
-    first_row = np.argmin(is_finite)
-    # To the right of all equal bounds: earlier tasks without rows start there as well.
-    task = np.searchsorted(bounds, first_row, side="right") - 1
-    raise ValueError(f"predictions of task {task} are not finite: the model diverged")
 
 
 def _sorted_rows(
@@ -100,7 +95,19 @@ def _sorted_rows(
     if y.ndim not in (1, 2):
         raise ValueError(f"targets must have 1 or 2 dimensions, got {y.ndim}")
     if y.ndim == 2:
-        return _rows_of_columns(y, predicted, _as_weights(weights, ()))
+        # Weights are of rows, of entries, or a single number.
+        weight = _as_weights(weights, ())
+        if weight.ndim == 1:
+            weight = weight[:, None]
+        weight = np.broadcast_to(weight, y.shape)
+        n_rows, n_tasks = y.shape
+        bounds = n_rows * np.arange(n_tasks + 1)
+        return (
+            y.T.reshape(-1),
+            predicted.T.reshape(-1),
+            weight.T.reshape(-1),
+            bounds,
+        )
     weight = _as_weights(weights, y.shape)
     if weight.shape != y.shape:
         raise ValueError(f"weights must have shape {y.shape}, got {weight.shape}")
@@ -131,26 +138,6 @@ def _as_weights(weights: Any, default_shape: tuple[int, ...]) -> Array:
     return array
 
 
-def _rows_of_columns(
-    targets: Array, predictions: Array, weights: Array
-) -> tuple[Array, Array, Array, Array]:
-    """Return the columns of 2-D arrays one after the other, and their bounds.
-
-    Weights are of rows, of entries, or a single number.
-    """
-    if weights.ndim == 1:
-        weights = weights[:, None]
-    weights = np.broadcast_to(weights, targets.shape)
-    n_rows, n_tasks = targets.shape
-    bounds = n_rows * np.arange(n_tasks + 1)
-    return (
-        targets.T.reshape(-1),
-        predictions.T.reshape(-1),
-        weights.T.reshape(-1),
-        bounds,
-    )
-
-
 def task_codes(
     n_rows: int, offsets: Any = None, task_id: Any = None, tasks: Any = None
 ) -> tuple[Array, int]:
@@ -159,7 +146,13 @@ def task_codes(
     Tasks without rows count as well.
     """
     if task_id is None:
-        return _codes_from_offsets(n_rows, offsets)
+        bounds = np.array([0, n_rows])
+        if offsets is not None:
+            bounds = np.asarray(offsets)
+        sizes = np.diff(bounds)
+        if bounds[0] != 0 or bounds[-1] != n_rows or (sizes < 0).any():
+            raise ValueError(f"offsets must rise from 0 to {n_rows}")
+        return np.repeat(np.arange(len(sizes)), sizes), len(sizes)
     ids = np.asarray(task_id)
     if ids.shape != (n_rows,):
         raise ValueError(f"task_id must have shape ({n_rows},), got {ids.shape}")
@@ -183,15 +176,3 @@ def task_codes(
     positions_of_names = [positions[name] for name in names.tolist()]
     position_of_code = np.array(positions_of_names, dtype=int)
     return position_of_code[codes], len(task_list)
-
-
-def _codes_from_offsets(n_rows: int, offsets: Any) -> tuple[Array, int]:
-    if offsets is None:
-        bounds = np.array([0, n_rows])
-    else:
-        bounds = np.asarray(offsets)
-    sizes = np.diff(bounds)
-    if bounds[0] != 0 or bounds[-1] != n_rows or (sizes < 0).any():
-        raise ValueError(f"offsets must rise from 0 to {n_rows}")
-    n_tasks = len(sizes)
-    return np.repeat(np.arange(n_tasks), sizes), n_tasks

@@ -54,8 +54,17 @@ def auc_frequent_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
 
     NaN for the others, whose AUC is mostly chance.
     """
+
+    def auc_of_frequent(y: Array, score: Array, weight: Array) -> float:
+        is_positive = y > 0
+        positive_weight = weight[is_positive].sum()
+        negative_weight = weight[~is_positive].sum()
+        if min(positive_weight, negative_weight) >= FREQUENT:
+            return _auc(y, score, weight)
+        return np.nan
+
     labels, scores = binary_and_scores(targets, scores)
-    return per_task(_auc_of_frequent, labels, scores, **layout)
+    return per_task(auc_of_frequent, labels, scores, **layout)
 
 
 def auc_micro_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
@@ -90,7 +99,7 @@ def auc_samples_per_task(targets: Any, scores: Any, **layout: Any) -> Array:
     weights = layout.get("weights")
     has_weighted_entries = weights is not None and np.ndim(weights) > 1
     if np.ndim(labels) != 2 or has_weighted_entries:
-        return per_task(_undefined, labels, scores, **layout)
+        return per_task(lambda *_: np.nan, labels, scores, **layout)
     # With rows and columns exchanged, each row is a task.
     auc_per_row = auc_per_task(labels.T, scores.T)
     if weights is None:
@@ -106,14 +115,28 @@ def average_precision_per_task(targets: Any, scores: Any, **layout: Any) -> Arra
 
     NaN for a task without positives.
     """
+
+    def average_precision(y: Array, score: Array, weight: Array) -> float:
+        is_positive = y > 0
+        if not is_positive.any():
+            return np.nan
+        order = np.argsort(-score, kind="stable")
+        hits = np.cumsum((weight * is_positive)[order])
+        retrieved = np.cumsum(weight[order])
+        # Rows with the same score are retrieved together.
+        is_last_of_score = np.append(np.diff(score[order]) != 0, True)
+        hits = hits[is_last_of_score]
+        retrieved = retrieved[is_last_of_score]
+        precision = hits / retrieved
+        new_hits = np.diff(hits, prepend=0.0)
+        return float(new_hits @ precision / hits[-1])
+
     labels, scores = binary_and_scores(targets, scores)
-    return per_task(_average_precision, labels, scores, **layout)
-
-
-# --- one task: 1-D arrays of the same length >= 1 ---
+    return per_task(average_precision, labels, scores, **layout)
 
 
 def _auc(y: Array, score: Array, weight: Array) -> float:
+    """Return the AUC of one task, whose arrays have the same length >= 1."""
     # Two sorts and two searches are several times faster than ranking all rows, since
     # np.sort is vectorized.
     is_positive = y > 0
@@ -139,32 +162,3 @@ def _auc(y: Array, score: Array, weight: Array) -> float:
     positive_weights = weight[is_positive]
     wins = positive_weights @ (weight_below + weight_up_to)
     return float(wins / (2.0 * positive_weights.sum() * cumulated[-1]))
-
-
-def _auc_of_frequent(y: Array, score: Array, weight: Array) -> float:
-    is_positive = y > 0
-    positive_weight = weight[is_positive].sum()
-    negative_weight = weight[~is_positive].sum()
-    if min(positive_weight, negative_weight) >= FREQUENT:
-        return _auc(y, score, weight)
-    return np.nan
-
-
-def _average_precision(y: Array, score: Array, weight: Array) -> float:
-    is_positive = y > 0
-    if not is_positive.any():
-        return np.nan
-    order = np.argsort(-score, kind="stable")
-    hits = np.cumsum((weight * is_positive)[order])
-    retrieved = np.cumsum(weight[order])
-    # Rows with the same score are retrieved together.
-    is_last_of_score = np.append(np.diff(score[order]) != 0, True)
-    hits = hits[is_last_of_score]
-    retrieved = retrieved[is_last_of_score]
-    precision = hits / retrieved
-    new_hits = np.diff(hits, prepend=0.0)
-    return float(new_hits @ precision / hits[-1])
-
-
-def _undefined(y: Array, value: Array, weight: Array) -> float:
-    return np.nan

@@ -26,22 +26,18 @@ def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
         squares = (targets - values) ** 2
         # Missing targets are dropped, and infinite predictions reported, by the loop.
         if np.isfinite(squares).all():
-            return _means_of_tasks(squares, layout)
+            # Sums of all tasks at once are faster than a loop over tasks.
+            codes, n_tasks = task_codes(
+                len(squares),
+                layout.get("offsets"),
+                layout.get("task_id"),
+                layout.get("tasks"),
+            )
+            sizes = np.bincount(codes, minlength=n_tasks)
+            sums = np.bincount(codes, squares, n_tasks)
+            means = np.full(n_tasks, np.nan)
+            return np.divide(sums, sizes, out=means, where=sizes > 0)
     return per_task(_mse, targets, values, **layout)
-
-
-def _means_of_tasks(values: Array, layout: dict[str, Any]) -> Array:
-    """Return the mean per task, which is faster at once than in a loop over tasks."""
-    codes, n_tasks = task_codes(
-        len(values),
-        layout.get("offsets"),
-        layout.get("task_id"),
-        layout.get("tasks"),
-    )
-    sizes = np.bincount(codes, minlength=n_tasks)
-    sums = np.bincount(codes, values, n_tasks)
-    means = np.full(n_tasks, np.nan)
-    return np.divide(sums, sizes, out=means, where=sizes > 0)
 
 
 def rmse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
@@ -73,8 +69,15 @@ def nmse_per_task(
     """
     targets = as_floats(targets, "targets")
     values = as_floats(values, "predictions")
+
+    def nmse_of_task(y: Array, value: Array, weight: Array) -> float:
+        variance = _variance(y, weight)
+        if variance > 0:
+            return _mse(y, value, weight) / variance
+        return np.nan
+
     if variance is None:
-        return per_task(_nmse, targets, values, **layout)
+        return per_task(nmse_of_task, targets, values, **layout)
     mse = mse_per_task(targets, values, **layout)
     variances = np.broadcast_to(np.asarray(variance, dtype=float), mse.shape)
     nmse = np.full(mse.shape, np.nan)
@@ -94,9 +97,16 @@ def explained_variance_per_task(targets: Any, values: Any, **layout: Any) -> Arr
     """
     targets = as_floats(targets, "targets")
     values = as_floats(values, "predictions")
+
+    def target_mean(y: Array, value: Array, weight: Array) -> float:
+        return float(np.average(y, weights=weight))
+
+    def target_variance(y: Array, value: Array, weight: Array) -> float:
+        return _variance(y, weight)
+
     sizes = per_task(total_weight, targets, values, **layout)
-    means = per_task(_target_mean, targets, values, **layout)
-    variances = per_task(_target_variance, targets, values, **layout)
+    means = per_task(target_mean, targets, values, **layout)
+    variances = per_task(target_variance, targets, values, **layout)
     # The size of a task without rows is NaN.
     has_rows = sizes > 0
     if not has_rows.any():
@@ -120,21 +130,6 @@ def total_weight(y: Array, value: Array, weight: Array) -> float:
 
 def _mse(y: Array, value: Array, weight: Array) -> float:
     return weighted_mean((y - value) ** 2, weight)
-
-
-def _nmse(y: Array, value: Array, weight: Array) -> float:
-    variance = _variance(y, weight)
-    if variance > 0:
-        return _mse(y, value, weight) / variance
-    return np.nan
-
-
-def _target_mean(y: Array, value: Array, weight: Array) -> float:
-    return float(np.average(y, weights=weight))
-
-
-def _target_variance(y: Array, value: Array, weight: Array) -> float:
-    return _variance(y, weight)
 
 
 def _variance(y: Array, weight: Array) -> float:

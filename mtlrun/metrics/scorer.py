@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import sys
 import warnings
-from types import FrameType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -45,7 +44,10 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
     # scikit-learn that called the scorer.
     frame = sys._getframe(1)
     level = 2
-    while frame.f_back is not None and _is_of_mtlrun(frame):
+    while frame.f_back is not None:
+        module_name: str = frame.f_globals["__name__"]
+        if not module_name.startswith("mtlrun."):
+            break
         frame = frame.f_back
         level += 1
     code_line = (frame.f_code.co_filename, frame.f_lineno)
@@ -60,11 +62,6 @@ def seen_rows(task_id: ArrayLike, tasks: ArrayLike) -> Array | None:
             stacklevel=level,
         )
     return np.flatnonzero(is_seen)
-
-
-def _is_of_mtlrun(frame: FrameType) -> bool:
-    module_name: str = frame.f_globals["__name__"]
-    return module_name.startswith("mtlrun.")
 
 
 def task_scorer(
@@ -145,8 +142,13 @@ class TaskScorer:
         task_id: Any = None,
         sample_weight: Any = None,
     ) -> float:
-        if sample_weight is None:
-            self._refuse_unrouted_weights()
+        requested = self._requests["sample_weight"] not in (None, False)
+        routes_metadata = sklearn.get_config()["enable_metadata_routing"]
+        if sample_weight is None and requested and not routes_metadata:
+            raise RuntimeError(
+                f"{self!r} requests sample_weight, which scikit-learn passes on only "
+                "with sklearn.set_config(enable_metadata_routing=True)."
+            )
         # A search predicts with its best estimator, but takes no task_id itself.
         while hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
@@ -166,7 +168,8 @@ class TaskScorer:
                 "task_id as metadata."
             )
         seen = None
-        if ids is not None and _rejects_new_tasks(model):
+        rejects_new_tasks = getattr(model, "unseen", "error") != "mean"
+        if ids is not None and hasattr(model, "tasks_") and rejects_new_tasks:
             seen = seen_rows(ids, model.tasks_)
         if seen is not None:
             if not len(seen):
@@ -242,15 +245,6 @@ class TaskScorer:
         odds = positive / (1 - positive)
         return np.log(odds)
 
-    def _refuse_unrouted_weights(self) -> None:
-        """Refuse to score without the weights that were requested."""
-        is_requested = self._requests["sample_weight"] not in (None, False)
-        if is_requested and not sklearn.get_config()["enable_metadata_routing"]:
-            raise RuntimeError(
-                f"{self!r} requests sample_weight, which scikit-learn passes on only "
-                "with sklearn.set_config(enable_metadata_routing=True)."
-            )
-
     def __repr__(self) -> str:
         arguments = [repr(self.metric.name)]
         if self.task_column is not None:
@@ -323,7 +317,7 @@ def _model_inside(
         return model, before
     attributes = getattr(estimator, "__dict__", {})
     # Fitted attributes end with an underscore. The sort keeps the order otherwise.
-    names = sorted(attributes, key=_is_unfitted_name)
+    names = sorted(attributes, key=lambda name: not name.endswith("_"))
     for name in names:
         values = attributes[name]
         if not isinstance(values, list | tuple):
@@ -346,10 +340,6 @@ def _is_multitask(estimator: Any) -> bool:
     return getattr(estimator, "task_column", None) is not None
 
 
-def _is_unfitted_name(name: str) -> bool:
-    return not name.endswith("_")
-
-
 def _needs_task_ids(model: Any) -> bool:
     """Whether flat targets of the model belong to several tasks."""
     if hasattr(model, "tasks_"):
@@ -358,11 +348,6 @@ def _needs_task_ids(model: Any) -> bool:
         # Estimators of other packages say nothing about tasks: there may be several.
         has_several_tasks = not hasattr(model, "task_column")
     return has_several_tasks and getattr(model, "_layout", "ragged") == "ragged"
-
-
-def _rejects_new_tasks(model: Any) -> bool:
-    """Whether the model raises an error for rows of a task without training rows."""
-    return hasattr(model, "tasks_") and getattr(model, "unseen", "error") != "mean"
 
 
 def _signs(labels: Array, classes: Array) -> Array:

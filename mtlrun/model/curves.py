@@ -18,6 +18,7 @@ from mtlrun.data.reading.names import separated
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
+from mtlrun.model.explanation import method_name
 from mtlrun.model.files import Model, transformed_names
 from mtlrun.show.figures import Line, Panel
 
@@ -92,7 +93,7 @@ class ModelCurves:
         self.estimator = innermost(model.estimator)
         if not hasattr(self.estimator, "partial_dependence"):
             raise UserError(
-                f"{folder}: {model.about['estimator']['name']} has no curves",
+                f"{folder}: {method_name(model)} has no curves",
                 "SmoothMTL has; of a linear model try --kind coefficients.",
             )
         self.tasks: list[str] = list(model.about["tasks"])

@@ -1238,10 +1238,11 @@ def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
     return table
 
 
-def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
-    """Return a table as CSV with 15 significant digits.
+def to_csv(table: pd.DataFrame, *, safe: bool = True, digits: int = 15) -> str:
+    """Return a table as CSV.
 
-    Fewer digits would merge numbers that differ little next to a large offset.
+    With less than 15 digits, numbers that differ little next to a large offset become
+    one.
 
     Parameters
     ----------
@@ -1250,6 +1251,8 @@ def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
         For people and spreadsheets: escape texts that a spreadsheet takes for formulas
         and characters that control a terminal, which changes labels such as ``-``.
         Otherwise write texts unchanged, for programs.
+    digits : int, default=15
+        Significant digits of numbers.
     """
     if safe:
         columns = []
@@ -1259,7 +1262,9 @@ def to_csv(table: pd.DataFrame, *, safe: bool = True) -> str:
             columns.append(column)
         names = [_safe_text(name) for name in table.columns]
         table = pd.concat(columns, axis=1).set_axis(names, axis=1)
-    return str(table.to_csv(index=False, float_format="%.15g", lineterminator="\n"))
+    return str(
+        table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
+    )
 
 
 def _safe_text(value: object) -> str:

@@ -34,6 +34,14 @@ from mtlrun.data.dataset import Dataset
         "y_mean": "mean of all targets",
         "y_var": "variance of all targets",
     },
+    name="data-set-statistics",
+    labels={
+        "x_density": "share of X not zero",
+        "cardinality": "labels per row",
+        "labelsets": "distinct rows of labels",
+        "label_min": "positives of the rarest label",
+        "label_max": "positives of the commonest label",
+    },
 )
 def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
     """Return the statistics of a data set.
@@ -74,6 +82,11 @@ def data_set_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
         "design_rank": "rank of the training rows of X",
         "constraint_residual": "smallest ||X W - Y||_F of any coefficients, relative "
         "to ||Y||_F",
+    },
+    name="dcrmtl-constraint",
+    labels={
+        "design_rank": "rank of the training rows",
+        "constraint_residual": "smallest relative residual of the constraint",
     },
     lower=("constraint_residual",),
     varies=("constraint_residual",),

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mtlrun.errors import ConfigError, UnknownNameError
@@ -23,12 +24,15 @@ from mtlrun.parallel.outcome import (
     attempt_in_worker,
     run_concurrently,
 )
-from mtlrun.parallel.worker import Worker, close_workers, create_workers
+from mtlrun.parallel.worker import (
+    Worker,
+    close_workers,
+    create_workers,
+    seconds_left,
+)
 from mtlrun.problem.memory import free_bytes
 
 BACKENDS = ("processes", "threading", "dask")
-#: Earlier names, understood for one release.
-RENAMED_BACKENDS = {"loky": "processes"}
 #: Memory of a worker process that has not loaded any data.
 WORKER_BASE_BYTES = 300 << 20
 
@@ -72,13 +76,11 @@ class Pool:
             raise ConfigError(
                 f"--jobs must be at least 1, not {self.n_jobs}", "Use -1 for all cores."
             )
-        if self.backend in RENAMED_BACKENDS:
-            object.__setattr__(self, "backend", RENAMED_BACKENDS[self.backend])
         if self.backend not in (None, *BACKENDS):
             raise UnknownNameError("backend", str(self.backend), BACKENDS)
         if self.scheduler and self.backend != "dask":
             raise ConfigError("--scheduler needs --backend dask")
-        if self.seconds and self.backend not in (None, "processes"):
+        if self.seconds and not self.has_processes:
             raise ConfigError(
                 f"limits.seconds does not work with --backend {self.backend}",
                 "Leave out --backend.",
@@ -88,6 +90,11 @@ class Pool:
     def is_serial(self) -> bool:
         """Whether items run one after the other."""
         return self.n_jobs in (None, 1) and self.backend is None
+
+    @property
+    def has_processes(self) -> bool:
+        """Whether items run in worker processes of this machine, if not one by one."""
+        return self.backend in (None, "processes")
 
     @property
     def has_started(self) -> bool:
@@ -101,16 +108,12 @@ class Pool:
 
     def remaining_seconds(self) -> float | None:
         """Return the seconds that an item may take if it starts now; None: no limit."""
-        if not self.stop_at_deadline or self.deadline is None:
-            return self.seconds
-        seconds_until_end = max(self.deadline - time.monotonic(), 0.0)
-        if self.seconds is None:
-            return seconds_until_end
-        return min(seconds_until_end, self.seconds)
+        return seconds_left(self._end, self.seconds)
 
-    def without_item_limit(self) -> Pool:
-        """Return this pool without the time limit of one item."""
-        return replace(self, seconds=None)
+    @property
+    def _end(self) -> float | None:
+        """Time of `time.monotonic` at which running items are stopped."""
+        return self.deadline if self.stop_at_deadline else None
 
     @contextlib.contextmanager
     def keep_workers(self, max_workers: int | None = None) -> Iterator[Pool]:
@@ -128,11 +131,10 @@ class Pool:
             yield self
             return
         workers = self._new_workers(max_workers)
-        has_processes = self.backend in (None, "processes")
         # A deadline alone does not start the process of a serial pool: its first items
         # may run without the deadline, in this process.
         is_needed_now = not self.is_serial or self.seconds is not None
-        if has_processes and is_needed_now and not self.is_past_deadline:
+        if self.has_processes and is_needed_now and not self.is_past_deadline:
             for worker in workers:
                 worker.start()
         try:
@@ -194,10 +196,15 @@ class Pool:
             # A worker is always idle here: no more items run than there are workers.
             worker = idle_workers.pop()
             try:
-                if n_workers == 1:
-                    return worker.call(self, attempt, function, *arguments)
+                call: Callable[..., Outcome] = attempt
+                if n_workers > 1:
+                    call = partial(attempt_in_worker, n_workers)
                 return worker.call(
-                    self, attempt_in_worker, n_workers, function, *arguments
+                    call,
+                    function,
+                    *arguments,
+                    deadline=self._end,
+                    limit=self.seconds,
                 )
             finally:
                 idle_workers.append(worker)

@@ -16,15 +16,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from mtlrun.parallel.outcome import Outcome
 from mtlrun.parallel.serving import FORK, WAIT, dumps, receive, send
 from mtlrun.parallel.status import FAILED, TIMEOUT
 from mtlrun.utils.plugins import pathless
-
-if TYPE_CHECKING:
-    from mtlrun.parallel.pool import Pool
 
 #: Modules that processes import before they are ready: everything that jobs need.
 PRELOADED_MODULES = ("mtlrun.data.sets.load", "mtlrun.engine.fit")
@@ -238,34 +235,46 @@ class Worker:
         return process is not None and not process.is_ready.is_set()
 
     def call(
-        self, pool: Pool, function: Callable[..., Outcome], *arguments: object
+        self,
+        function: Callable[..., Outcome],
+        *arguments: object,
+        deadline: float | None = None,
+        limit: float | None = None,
     ) -> Outcome:
-        """Run a work item within the time that the pool leaves it.
+        """Run a work item, and kill the process at its time limit or at a deadline.
 
-        The time limit of the item begins when the process is ready: only the end of the
-        pool's time limits how long the process may take to start.
+        Parameters
+        ----------
+        function : callable
+        *arguments
+            Arguments of the function.
+        deadline : float, optional
+            Time of `time.monotonic` at which the process is killed.
+        limit : float, optional
+            Seconds that the item may take, once the process is ready. Only the deadline
+            limits how long the process may take to start.
         """
         request = dumps((function, arguments))
         start_time = time.perf_counter()
-        limit = pool.without_item_limit().remaining_seconds()
+        remaining = seconds_left(deadline)
         process = self.start()
         if process is None:
             return Outcome(FAILED, error="the worker process has been stopped")
-        is_ready = process.is_ready.wait(limit)
+        is_ready = process.is_ready.wait(remaining)
         if is_ready:
             start_time = time.perf_counter()
-            limit = pool.remaining_seconds()
-        if not is_ready or (limit is not None and limit <= 0):
+            remaining = seconds_left(deadline, limit)
+        if not is_ready or (remaining is not None and remaining <= 0):
             self.kill()
-            return _timeout(start_time, limit)
-        with _Alarm(limit, process.kill) as alarm:
+            return _timeout(start_time, remaining)
+        with _Alarm(remaining, process.kill) as alarm:
             try:
                 outcome, has_grown = process.exchange(request)
             except (EOFError, OSError, ValueError):
                 outcome = None
         if alarm.has_rung:
             self.kill()
-            return _timeout(start_time, limit)
+            return _timeout(start_time, remaining)
         if outcome is None:
             cause = _describe_exit(self.kill())
             error_message = f"the worker process died (out of memory?): {cause}"
@@ -330,6 +339,23 @@ class _Alarm:
     def _ring(self) -> None:
         self.has_rung = True
         self._function()
+
+
+def seconds_left(deadline: float | None, limit: float | None = None) -> float | None:
+    """Return the seconds until a deadline, at most `limit`; None: no bound.
+
+    Parameters
+    ----------
+    deadline : float or None
+        Time of `time.monotonic`.
+    limit : float, optional
+    """
+    if deadline is None:
+        return limit
+    seconds_until_end = max(deadline - time.monotonic(), 0.0)
+    if limit is None:
+        return seconds_until_end
+    return min(seconds_until_end, limit)
 
 
 def create_workers(n_workers: int) -> tuple[Worker, ...]:

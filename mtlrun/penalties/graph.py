@@ -180,18 +180,6 @@ def check_similarity(
     if not is_sparse(A):
         _require_pairs(n_tasks, 4)
         check_finite(A, "graph")
-    _check_entries(A, tasks)
-    if n_tasks > 1 and not isolated:
-        _check_not_isolated(A, tasks)
-    # Exactly symmetric, without the rounding that the check allows.
-    symmetric = (A + A.T) / 2
-    if is_sparse(A):
-        return sp.csr_array(symmetric)
-    return symmetric
-
-
-def _check_entries(A: Similarity, tasks: Array) -> None:
-    """Raise an error unless a similarity is non-negative and symmetric."""
     names = tasks.tolist()
     worst, s, t = _largest(-A)
     if worst > 0:
@@ -205,19 +193,19 @@ def _check_entries(A: Similarity, tasks: Array) -> None:
             f"graph must be symmetric: {A[s, t]:g} from {names[s]!r} to {names[t]!r} "
             f"but {A[t, s]:g} back; (A + A.T) / 2 is"
         )
-
-
-def _check_not_isolated(A: Similarity, tasks: Array) -> None:
-    """Raise an error if a task has zero similarity to all others."""
     degrees = A.sum(axis=1) - A.diagonal()
-    is_isolated = np.asarray(degrees == 0)
-    isolated_tasks = tasks[is_isolated].tolist()
-    if isolated_tasks:
+    isolated_tasks = tasks[np.asarray(degrees == 0)].tolist()
+    if n_tasks > 1 and isolated_tasks and not isolated:
         raise ValueError(
             f"graph has isolated tasks, similar to no other: {isolated_tasks}. Give "
             "each a positive similarity to another task, fit them separately "
             "(IndependentSVC), or set coupling=0 to learn all tasks independently"
         )
+    # Exactly symmetric, without the rounding that the check allows.
+    symmetric = (A + A.T) / 2
+    if is_sparse(A):
+        return sp.csr_array(symmetric)
+    return symmetric
 
 
 def _largest(A: Similarity) -> tuple[float, int, int]:

@@ -43,6 +43,8 @@ LOG_RATIO_TOL = 1e-9
 RANK_TOL = 1e-10
 #: Common coefficients are estimated from this number of rows per column on.
 MIN_ROWS_PER_COLUMN = 2
+# The levels in `TaskData.decompositions`.
+_KEY = "levels"
 
 
 @dataclass(frozen=True)
@@ -76,13 +78,16 @@ class ShrunkenLevels:
 
     @classmethod
     def of(cls, data: TaskData) -> ShrunkenLevels:
-        """Estimate the levels of ragged, dense data.
+        """Return the levels of ragged, dense data, estimated once for all fits to them.
 
         Raises
         ------
         ValueError
             If the design is sparse: subtracting means would fill it.
         """
+        if _KEY in data.decompositions:
+            estimated: ShrunkenLevels = data.decompositions[_KEY]
+            return estimated
         if data.sparse:
             raise ValueError(
                 "intercepts='shrunken' needs a dense X. Use intercepts='free', or "
@@ -98,17 +103,16 @@ class ShrunkenLevels:
         x_sums = np.add.reduceat(weighted_X, starts, axis=0)
         x_means = x_sums / sizes[:, np.newaxis]
         y_means = data.sum_by_task(weights * data.targets) / sizes
-        data = data.with_design(X)
-        mean, ratio = _estimate(data, weights, sizes, x_means, y_means)
+        centered = data.with_design(X)
+        mean, ratio = _estimate(centered, weights, sizes, x_means, y_means)
         # theta_t of the module docstring
         shares = 1 - np.sqrt(ratio / (sizes + ratio))
         task_of_row = np.repeat(np.arange(data.n_tasks), data.sizes)
         x_shift = data.spread(shares)[:, np.newaxis] * x_means[task_of_row]
         y_shift = data.spread(shares * (y_means - mean))
         targets = data.targets - mean - y_shift
-        reduced = data.with_design(X - x_shift).with_targets(targets)
-        return cls(
-            data=reduced,
+        levels = cls(
+            data=centered.with_design(X - x_shift).with_targets(targets),
             mean=mean,
             ratio=ratio,
             sizes=sizes,
@@ -116,6 +120,8 @@ class ShrunkenLevels:
             y_means=y_means,
             center=center,
         )
+        data.decompositions[_KEY] = levels
+        return levels
 
     def intercepts(self, W: Array) -> Array:
         """Return the intercepts (T,), at zero columns, for coefficients W (d, T)."""

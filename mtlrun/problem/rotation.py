@@ -305,21 +305,18 @@ class SharedRotation(Rotation):
     @property
     def _has_basis(self) -> bool:
         """Whether V is there, or needed for accuracy."""
-        return not self._wide or self._skewed or "basis" in self.__dict__
+        if not self._wide or "basis" in self.__dict__:
+            return True
+        # V from the rows would be far from orthonormal.
+        smallest = self.squares[0, 0]
+        largest = self.squares[-1, 0]
+        return bool(smallest * _ORTHONORMAL < np.finfo(np.float64).eps * largest)
 
     @property
     def _roots(self) -> Array:
         """Singular values s, whose squares are not below the smallest number."""
         tiny = np.finfo(np.float64).tiny
         return np.sqrt(np.maximum(self.squares, tiny))
-
-    @property
-    def _skewed(self) -> bool:
-        """Whether V from the rows would be far from orthonormal."""
-        eps = np.finfo(np.float64).eps
-        smallest = self.squares[0, 0]
-        largest = self.squares[-1, 0]
-        return bool(smallest * _ORTHONORMAL < eps * largest)
 
     def _project(self) -> None:
         """Set V'X'y, which is diag(s) U'y where only U is there."""
@@ -477,18 +474,12 @@ def _share(data: TaskData, key: tuple[str, bool], result: Rotation | RowSpace) -
     """Store a result for other fits, unless it takes more memory than the rows."""
     if not data.shares_decompositions:
         return
-    n_bytes = rotation_bytes(data)
-    if n_bytes <= _row_bytes(data):
+    if data.sparse:
+        row_bytes = data.X.data.nbytes + data.X.indices.nbytes
+    else:
+        row_bytes = data.X.nbytes
+    if rotation_bytes(data) <= row_bytes:
         data.decompositions[key] = result
-
-
-def _row_bytes(data: TaskData) -> int:
-    """Return the bytes of the rows of a design, dense or sparse."""
-    if not data.sparse:
-        return int(data.X.nbytes)
-    values = data.X.data
-    indices = data.X.indices
-    return int(values.nbytes + indices.nbytes)
 
 
 def rotation_bytes(data: TaskData, *, invariant: bool = True) -> int:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import joblib
 import numpy as np
@@ -18,9 +18,6 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 Array = np.ndarray
-
-if TYPE_CHECKING:
-    from mtlrun.problem.levels import ShrunkenLevels
 
 # A float64 C-ordered ndarray or a csr_array; their common operations have no common
 # static type.
@@ -296,14 +293,6 @@ class TaskData:
     def shares_decompositions(self) -> bool:
         """Whether eigenbases of these data are stored."""
         return "decompositions" in self.__dict__ and "shared" in self.decompositions
-
-    @cached_property
-    def shrunken_levels(self) -> ShrunkenLevels:
-        """Levels of ragged tasks, shrunken to their mean, and rows without them."""
-        # Most fits need none: the module is not loaded for them.
-        from mtlrun.problem.levels import ShrunkenLevels
-
-        return ShrunkenLevels.of(self)
 
     @cached_property
     def _lengths(self) -> Array:

@@ -12,6 +12,7 @@ import io
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import singledispatch
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -180,12 +181,12 @@ def write_drawing(
         If the file cannot be written.
     """
     form = path.suffix.lower().removeprefix(".")
-    write(path, file_content(_draw_any(figure), form))
+    write(path, file_content(draw(figure), form))
 
 
 def svg(figure: Drawing) -> str:
     """Return a figure as SVG."""
-    return file_content(_draw_any(figure), "svg").decode()
+    return file_content(draw(figure), "svg").decode()
 
 
 @contextmanager
@@ -242,16 +243,6 @@ def check_drawing(noun: str, kind: str, kinds: Collection[str], out: Path) -> No
         )
 
 
-def _draw_any(figure: Drawing) -> Canvas:
-    if isinstance(figure, RankDiagram):
-        return draw_ranks(figure)
-    if isinstance(figure, Dumbbell):
-        return draw_dumbbell(figure)
-    if isinstance(figure, Strip):
-        return draw_strip(figure)
-    return draw(figure)
-
-
 def _disable_math(canvas: Canvas) -> None:
     """Show dollar signs in names as they are; only tick labels may hold formulas."""
     texts = list(canvas.texts)
@@ -263,19 +254,32 @@ def _disable_math(canvas: Canvas) -> None:
         text.set_parse_math(False)
 
 
-def _legend_handles(all_axes: Iterable[Axes]) -> dict[str, Any]:
-    """Return the handles of a legend by their labels."""
+def legend_handles(all_axes: Iterable[Axes]) -> dict[str, Any]:
+    """Return the handles of a legend by their labels, the first one of each label."""
     handles: dict[str, Any] = {}
     for axes in all_axes:
-        axes_handles, labels = axes.get_legend_handles_labels()
-        handles.update(zip(labels, axes_handles, strict=True))
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
     return handles
+
+
+@singledispatch
+def draw(figure: Drawing) -> Canvas:
+    """Draw a figure of `mtlrun.show.figures`.
+
+    Parameters
+    ----------
+    figure : Figure, RankDiagram, Dumbbell or Strip
+    """
+    raise TypeError(f"no figure: {type(figure).__name__}")
 
 
 # ------------------------------------------------------- panels of curves, matrices
 
 
-def draw(figure: Figure) -> Canvas:
+@draw.register
+@drawing_style()
+def _draw_figure(figure: Figure) -> Canvas:
     """Draw the panels of a figure, with one legend below them."""
     n_panels = len(figure.panels)
     n_columns = PANELS_PER_ROW
@@ -287,29 +291,28 @@ def draw(figure: Figure) -> Canvas:
     legend_columns = _n_legend_columns(labels, n_columns, width)
     legend_height = LEGEND_LINE_INCHES * -(-len(labels) // legend_columns)
     size = (width * n_columns, height * n_rows + TITLE_INCHES + legend_height)
-    with drawing_style():
-        canvas = Canvas(figsize=size, layout="constrained")
-        grid = canvas.subplots(n_rows, n_columns, squeeze=False).ravel()
-        panel_axes = grid[:n_panels]
-        for axes, panel in zip(panel_axes, figure.panels, strict=True):
-            if isinstance(panel, HeatMap):
-                _draw_map(canvas, axes, panel)
-            else:
-                _draw_panel(axes, figure, panel)
-        for axes in grid[n_panels:]:
-            axes.remove()
-        canvas.suptitle(figure.title, fontsize=10)
-        handles = _legend_handles(panel_axes)
-        shown_labels = [label for label in labels if label in handles]
-        if shown_labels:
-            canvas.legend(
-                [handles[label] for label in shown_labels],
-                shown_labels,
-                loc="outside lower center",
-                ncols=legend_columns,
-                frameon=False,
-            )
-        _disable_math(canvas)
+    canvas = Canvas(figsize=size, layout="constrained")
+    grid = canvas.subplots(n_rows, n_columns, squeeze=False).ravel()
+    panel_axes = grid[:n_panels]
+    for axes, panel in zip(panel_axes, figure.panels, strict=True):
+        if isinstance(panel, HeatMap):
+            _draw_map(canvas, axes, panel)
+        else:
+            _draw_panel(axes, figure, panel)
+    for axes in grid[n_panels:]:
+        axes.remove()
+    canvas.suptitle(figure.title, fontsize=10)
+    handles = legend_handles(panel_axes)
+    shown_labels = [label for label in labels if label in handles]
+    if shown_labels:
+        canvas.legend(
+            [handles[label] for label in shown_labels],
+            shown_labels,
+            loc="outside lower center",
+            ncols=legend_columns,
+            frameon=False,
+        )
+    _disable_math(canvas)
     return canvas
 
 
@@ -690,7 +693,9 @@ def _set_names(axis: Axis, names: Sequence[str], *, rotation: int) -> None:
 # ------------------------------------------------------------- diagrams of ranks
 
 
-def draw_ranks(figure: RankDiagram) -> Canvas:
+@draw.register
+@drawing_style()
+def _draw_ranks(figure: RankDiagram) -> Canvas:
     """Draw critical-difference diagrams, one below the other.
 
     All of them are as wide as the longest labels require.
@@ -704,29 +709,28 @@ def draw_ranks(figure: RankDiagram) -> Canvas:
         heading_height = HEADING_INCHES
     width = RANK_AXIS_INCHES + (left_margin + right_margin)
     height = heading_height + sum(layout.height for layout in layouts)
-    with drawing_style():
-        canvas = Canvas(figsize=(width, height))
-        top = height - heading_height
-        for layout, ranking in zip(layouts, figure.rankings, strict=True):
-            bottom = top - layout.height
-            axes = canvas.add_axes(
-                (0.0, bottom / height, 1.0, (layout.height - 0.35) / height)
-            )
-            _draw_ranks(axes, layout, left_margin, right_margin)
-            if has_heading:
-                canvas.text(
-                    0.5,
-                    (top - 0.05) / height,
-                    figure.title_of(ranking),
-                    ha="center",
-                    va="top",
-                )
-            top = bottom
-        title_height = 0.98
+    canvas = Canvas(figsize=(width, height))
+    top = height - heading_height
+    for layout, ranking in zip(layouts, figure.rankings, strict=True):
+        bottom = top - layout.height
+        axes = canvas.add_axes(
+            (0.0, bottom / height, 1.0, (layout.height - 0.35) / height)
+        )
+        _draw_ranking(axes, layout, left_margin, right_margin)
         if has_heading:
-            title_height = 1 - 0.08 / height
-        canvas.suptitle(figure.title, fontsize=10, y=title_height)
-        _disable_math(canvas)
+            canvas.text(
+                0.5,
+                (top - 0.05) / height,
+                figure.title_of(ranking),
+                ha="center",
+                va="top",
+            )
+        top = bottom
+    title_height = 0.98
+    if has_heading:
+        title_height = 1 - 0.08 / height
+    canvas.suptitle(figure.title, fontsize=10, y=title_height)
+    _disable_math(canvas)
     return canvas
 
 
@@ -777,7 +781,7 @@ def _label_margin(labels: Sequence[str]) -> float:
     return RANK_LETTER_INCHES * (1 + max(map(len, labels)))
 
 
-def _draw_ranks(
+def _draw_ranking(
     axes: Axes, layout: _RankLayout, left_margin: float, right_margin: float
 ) -> None:
     """Draw one line per method, and one bar per group of similar methods."""
@@ -842,7 +846,9 @@ def alike(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
 # --------------------------------------------------------------------- dumbbells
 
 
-def draw_dumbbell(figure: Dumbbell) -> Canvas:
+@draw.register
+@drawing_style()
+def _draw_dumbbell(figure: Dumbbell) -> Canvas:
     """Draw published numbers joined to ours: two panels in a row, a legend below."""
     panels = figure.panels
     n_columns = min(len(panels), DUMBBELLS_PER_ROW)
@@ -856,34 +862,30 @@ def draw_dumbbell(figure: Dumbbell) -> Canvas:
         n_lines = max(len(panel.pairs) for panel in panels[first : first + n_columns])
         heights.append(DUMBBELL_FRAME_INCHES + DUMBBELL_LINE_INCHES * n_lines)
     width = panels_width + DUMBBELL_LETTER_INCHES * n_letters + 0.3
-    with drawing_style():
-        canvas = Canvas(figsize=(width, sum(heights) + 0.7), layout="constrained")
-        grid = canvas.subplots(
-            n_rows, n_columns, squeeze=False, height_ratios=heights
-        ).ravel()
-        for index, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
-            labels = panel.labels
-            has_left_panel = index % n_columns > 0
-            if has_left_panel and labels == panels[index - 1].labels:
-                # The labels of the panel to the left serve both.
-                labels = []
-            _draw_pairs(axes, panel, labels)
-        for axes in grid[len(panels) :]:
-            axes.remove()
-        canvas.suptitle(figure.title, fontsize=10)
-        handles: dict[str, Any] = {}
-        for axes in canvas.axes:
-            for handle, text in zip(*axes.get_legend_handles_labels(), strict=True):
-                handles.setdefault(text, handle)
-        # Two columns keep the legend as narrow as the panels.
-        canvas.legend(
-            handles.values(),
-            handles.keys(),
-            loc="outside lower center",
-            ncols=2,
-            frameon=False,
-        )
-        _disable_math(canvas)
+    canvas = Canvas(figsize=(width, sum(heights) + 0.7), layout="constrained")
+    grid = canvas.subplots(
+        n_rows, n_columns, squeeze=False, height_ratios=heights
+    ).ravel()
+    for index, (axes, panel) in enumerate(zip(grid, panels, strict=False)):
+        labels = panel.labels
+        has_left_panel = index % n_columns > 0
+        if has_left_panel and labels == panels[index - 1].labels:
+            # The labels of the panel to the left serve both.
+            labels = []
+        _draw_pairs(axes, panel, labels)
+    for axes in grid[len(panels) :]:
+        axes.remove()
+    canvas.suptitle(figure.title, fontsize=10)
+    handles = legend_handles(canvas.axes)
+    # Two columns keep the legend as narrow as the panels.
+    canvas.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=2,
+        frameon=False,
+    )
+    _disable_math(canvas)
     return canvas
 
 
@@ -946,7 +948,9 @@ def _draw_pairs(axes: Axes, panel: DumbbellPanel, labels: Sequence[str]) -> None
 # ----------------------------------------------------------- strips of verdicts
 
 
-def draw_strip(figure: Strip) -> Canvas:
+@draw.register
+@drawing_style()
+def _draw_strip(figure: Strip) -> Canvas:
     """Draw one square per claim in the order of `SQUARES`, and a legend."""
     n_lines = [-(-len(row.squares) // SQUARES_PER_LINE) for row in figure.rows]
     present: set[str] = set()
@@ -962,28 +966,27 @@ def draw_strip(figure: Strip) -> Canvas:
         + STRIP_LEGEND_INCHES * legend_lines
         + 4 * margin
     )
-    with drawing_style():
-        canvas = Canvas(figsize=(width, height))
-        axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0))
-        axes.set_axis_off()
-        # The axes are measured in inches from the upper left corner.
-        axes.set(xlim=(0.0, width), ylim=(height, 0.0))
-        axes.text(width / 2, 0.2, figure.title, fontsize=10, ha="center")
-        top = STRIP_TITLE_INCHES + margin
-        for row, row_lines in zip(figure.rows, n_lines, strict=True):
-            axes.text(margin, top + 0.17, row.title, fontsize=9)
-            top += STRIP_TITLE_INCHES
-            draw_squares(axes, row, top)
-            top += SQUARE_INCHES * row_lines
-        top += 2 * margin
-        for index, kind in enumerate(kinds):
-            column, line = divmod(index, legend_lines)
-            left = margin + column * width / 2
-            upper = top + STRIP_LEGEND_INCHES * line
-            draw_square(axes, (left, upper), kind)
-            text_x = left + SQUARE_INCHES + 0.08
-            axes.text(text_x, upper + 0.15, SQUARES[kind], fontsize=9)
-        _disable_math(canvas)
+    canvas = Canvas(figsize=(width, height))
+    axes = canvas.add_axes((0.0, 0.0, 1.0, 1.0))
+    axes.set_axis_off()
+    # The axes are measured in inches from the upper left corner.
+    axes.set(xlim=(0.0, width), ylim=(height, 0.0))
+    axes.text(width / 2, 0.2, figure.title, fontsize=10, ha="center")
+    top = STRIP_TITLE_INCHES + margin
+    for row, row_lines in zip(figure.rows, n_lines, strict=True):
+        axes.text(margin, top + 0.17, row.title, fontsize=9)
+        top += STRIP_TITLE_INCHES
+        draw_squares(axes, row, top)
+        top += SQUARE_INCHES * row_lines
+    top += 2 * margin
+    for index, kind in enumerate(kinds):
+        column, line = divmod(index, legend_lines)
+        left = margin + column * width / 2
+        upper = top + STRIP_LEGEND_INCHES * line
+        draw_square(axes, (left, upper), kind)
+        text_x = left + SQUARE_INCHES + 0.08
+        axes.text(text_x, upper + 0.15, SQUARES[kind], fontsize=9)
+    _disable_math(canvas)
     return canvas
 
 

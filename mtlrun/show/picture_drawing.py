@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import singledispatch
 from html import escape
 from typing import Any
 
@@ -28,7 +29,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-from mtlrun.show.drawing import drawing_style, file_content
+from mtlrun.show.drawing import drawing_style, file_content, legend_handles
 from mtlrun.show.pictures import (
     CalibrationPicture,
     GainsPicture,
@@ -99,6 +100,7 @@ POINT_SPACE = (0.01, 0.012)
 NAME_DISTANCE = (0.015, 0.013)
 
 
+@singledispatch
 def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) -> Any:
     """Draw a picture.
 
@@ -114,20 +116,7 @@ def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) ->
     -------
     Axes, or ndarray of Axes for a picture with small panels
     """
-    with drawing_style():
-        if isinstance(picture, VerdictPicture):
-            return _draw_verdict(picture, ax, make)
-        if isinstance(picture, ListPicture):
-            return _draw_list(picture, ax, make)
-        if isinstance(picture, GainsPicture):
-            return _draw_gains(picture, ax, make)
-        if isinstance(picture, HeatMapPicture):
-            return _draw_heat_map(picture, ax, make)
-        if isinstance(picture, ShrinkagePicture):
-            return _draw_shrinkage(picture, ax, make)
-        if isinstance(picture, CalibrationPicture):
-            return _draw_calibration(picture, ax, make)
-        return _draw_predictions(picture, ax, make)
+    raise TypeError(f"no picture: {type(picture).__name__}")
 
 
 def _new_axes(ax: Axes | None, make: MakeFigure, height: float) -> Axes:
@@ -262,7 +251,11 @@ def _draw_intervals(
         )
 
 
-def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+@draw.register
+@drawing_style()
+def _draw_verdict(
+    picture: VerdictPicture, ax: Axes | None = None, make: MakeFigure = Figure
+) -> Axes:
     """Draw the gains below each other, with their numbers as labels.
 
     The axis shows the smallest gain, which decides, as a whole. The others may exceed
@@ -291,7 +284,11 @@ def _draw_verdict(picture: VerdictPicture, ax: Axes | None, make: MakeFigure) ->
     return ax
 
 
-def _draw_list(picture: ListPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+@draw.register
+@drawing_style()
+def _draw_list(
+    picture: ListPicture, ax: Axes | None = None, make: MakeFigure = Figure
+) -> Axes:
     """Draw a line per task or method."""
     intervals = picture.intervals
     ax = _new_axes(ax, make, 0.8 + TASK_LINE * len(intervals))
@@ -315,7 +312,11 @@ def _clipped(names: Sequence[str]) -> list[str]:
     return [clip_name(name) for name in names]
 
 
-def _draw_gains(picture: GainsPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+@draw.register
+@drawing_style()
+def _draw_gains(
+    picture: GainsPicture, ax: Axes | None = None, make: MakeFigure = Figure
+) -> Axes:
     """Draw a point per task; those beyond the axis become triangles at its end."""
     ax = _new_axes(ax, make, 3.8)
     low, high = _value_limits(picture.intervals)
@@ -498,7 +499,11 @@ def _overlap(box: Box, other: Box) -> bool:
     )
 
 
-def _draw_heat_map(picture: HeatMapPicture, ax: Axes | None, make: MakeFigure) -> Axes:
+@draw.register
+@drawing_style()
+def _draw_heat_map(
+    picture: HeatMapPicture, ax: Axes | None = None, make: MakeFigure = Figure
+) -> Axes:
     """Draw a colored cell per task and method, and a color bar above."""
     methods = _clipped(picture.methods)
     longest = max(map(len, methods))
@@ -567,8 +572,10 @@ def _write_gains(
         )
 
 
+@draw.register
+@drawing_style()
 def _draw_shrinkage(
-    picture: ShrinkagePicture, ax: Axes | None, make: MakeFigure
+    picture: ShrinkagePicture, ax: Axes | None = None, make: MakeFigure = Figure
 ) -> Axes:
     """Draw an arrow per task, with a marker for each estimate."""
     arrows = picture.arrows
@@ -634,8 +641,10 @@ def _legend_above(ax: Axes) -> None:
     )
 
 
+@draw.register
+@drawing_style()
 def _draw_calibration(
-    picture: CalibrationPicture, ax: Axes | None, make: MakeFigure
+    picture: CalibrationPicture, ax: Axes | None = None, make: MakeFigure = Figure
 ) -> Axes:
     """Draw the reliability diagram, and the number of rows of each tenth below it."""
     if ax is None:
@@ -676,8 +685,10 @@ def _draw_calibration(
     return ax
 
 
+@draw.register
+@drawing_style()
 def _draw_predictions(
-    picture: PredictionsPicture, ax: Axes | None, make: MakeFigure
+    picture: PredictionsPicture, ax: Axes | None = None, make: MakeFigure = Figure
 ) -> np.ndarray:
     """Draw all panels into a grid of a new figure, or inside the area of axes."""
     n_panels = len(picture.panels)
@@ -697,20 +708,15 @@ def _draw_predictions(
     for axes, panel in zip(grid, picture.panels, strict=False):
         draw_panel(axes, picture, panel)
     if ax is None:
-        handles, labels = _panel_handles(grid[:n_panels])
+        handles = legend_handles(grid[:n_panels])
         figure.legend(
-            handles, labels, loc="outside upper center", ncols=3, frameon=False
+            handles.values(),
+            handles.keys(),
+            loc="outside upper center",
+            ncols=3,
+            frameon=False,
         )
     return np.asarray(grid[:n_panels])
-
-
-def _panel_handles(grid: Iterable[Axes]) -> tuple[list[Any], list[str]]:
-    """Return handles and labels of a legend, one per strategy that a panel shows."""
-    handles: dict[str, Any] = {}
-    for axes in grid:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    return list(handles.values()), list(handles)
 
 
 def _inset_grid(ax: Axes, n_rows: int, n_columns: int) -> np.ndarray:

@@ -473,7 +473,9 @@ def solve_metag(
         end = Node(W, Flows(*W.shape))
         gaps.append((1, term.value(W), term.bound(*end, 0.0)))
     else:
-        starts = [_equal(term)]
+        # Equal in all tasks: the solution if no flow is longer than lam.
+        W = term.center(np.zeros((data.n_tasks, term.rotation.data.n_features)))
+        starts = [Node(W, term.flows(W))]
         if start is not None:
             starts.append(start.info["at"])
 
@@ -503,16 +505,6 @@ class Node(NamedTuple):
 
     W: Array
     flows: Flows
-
-
-def _equal(term: LeastSquares) -> Node:
-    """Return the best coefficients that are equal in all tasks.
-
-    They are the solution if no flow is longer than lam.
-    """
-    data = term.rotation.data
-    W = term.center(np.zeros((data.n_tasks, data.n_features)))
-    return Node(W, term.flows(W))
 
 
 class _Trial(NamedTuple):
@@ -569,7 +561,9 @@ def _descend(
             trials.append(_Trial(result, trial_flows, trial_sigma))
             if result.converged:
                 break
-        candidate, flows, sigma = min(trials, key=_gap_of_trial)
+        candidate, flows, sigma = min(
+            trials, key=lambda trial: trial.result.primal - trial.result.bound
+        )
         done += candidate.n_iter
         bound = max(bound, candidate.bound)
         if not candidate.converged:
@@ -590,10 +584,6 @@ def _descend(
             best = min(candidate.primal, value(W))
         gaps.append((done, best, bound))
     return Node(W, flows)
-
-
-def _gap_of_trial(trial: _Trial) -> float:
-    return trial.result.primal - trial.result.bound
 
 
 # -------------------------------------------------------- groups that share a subspace

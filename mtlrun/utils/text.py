@@ -113,18 +113,3 @@ def _written(character: str) -> str:
     if code < 256:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}"
-
-
-# ---------------------------------------------------------------------- command lines
-
-#: Earlier names of options with their present names. They are still understood, but not
-#: shown, and runs computed in the past have stored them in their commands.
-FORMER_OPTIONS = {"--reading": "--interpretation"}
-
-
-def present_name(word: str) -> str:
-    """Return an argument with the present name of an option in place of an earlier
-    one.
-    """
-    name, equals, value = word.partition("=")
-    return FORMER_OPTIONS.get(name, name) + equals + value

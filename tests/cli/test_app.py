@@ -107,7 +107,7 @@ def test_every_command_is_registered_and_has_help(mtlrun):
 
 def test_python_m_mtlrun_prints_the_version(shell):
     run = shell("--version")
-    assert (run.returncode, run.stdout) == (0, "mtlrun 0.1.0\n")
+    assert (run.returncode, run.stdout) == (0, "mtlrun 0.2.0\n")
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,8 @@ def test_show_prints_every_setting(mtlrun, write_experiment, tmp_path):
     claim = "claims:\n  - {id: made-1, text: it is so, not_testable: no figures}\n"
     number = "reference:\n  - {dataset: simulated-rmtl, method: Ridge, quantity: mse, value: 0.25, std: 0.5}\n"
     write_experiment(extra=claim + number)
-    result = mtlrun("show", "table.yaml", "--set", "split.trials=9", "--seed", "3")
+    words = ("show", "table.yaml", "--set", "split.trials=9", "--seed", "3")
+    result = mtlrun(*words, "--yaml")
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[:4] == [
@@ -142,14 +143,17 @@ def test_show_prints_every_setting(mtlrun, write_experiment, tmp_path):
         "profile: full (others: demo)",
         "run folder: results/runs/made/table1/full",
     ]
-    settings = yaml.safe_load("\n".join(lines[5 : lines.index("Claims") - 1]))
+    settings = yaml.safe_load("\n".join(lines[5:]))
     assert (settings["split"]["trials"], settings["seed"], settings["average"]) == (
         9,
         3,
         "task",
     )
-    assert "  made-1: it is so [no figures]" in lines
-    assert "  simulated-rmtl / Ridge: mse 0.25 ± 0.5" in lines
+    assert settings["reference"][0]["value"] == 0.25
+    page = mtlrun(*words).stdout
+    assert "  made-1  it is so (not testable: no figures)\n" in page
+    assert "printed numbers:  1 mse\n" in page
+    assert "trials" not in page
     assert not (tmp_path / "results").exists()
 
 

@@ -17,7 +17,6 @@ def test_a_single_method_is_listed_with_all_its_metadata(mtlrun):
         info.objective,
         info.complexity,
         info.source,
-        info.bibtex,
     ):
         assert text in first
     assert "losses         squared, logistic, squared_hinge" in first
@@ -47,7 +46,7 @@ def test_all_methods_are_listed_as_json_and_bibtex(mtlrun):
     [
         (["list", "methods", "JointFeaturMTL"], "Did you mean 'JointFeatureMTL'"),
         (["list", "datasets", "school"], "mtlrun data info DATASET"),
-        (["list", "--format", "json"], "only methods take names and --format"),
+        (["list", "--format", "json"], "only methods and measures take names"),
     ],
 )
 def test_errors_exit_with_2(mtlrun, args, text):
@@ -58,7 +57,9 @@ def test_errors_exit_with_2(mtlrun, args, text):
 
 def test_analyses_are_listed_with_their_quantities(mtlrun):
     lines = mtlrun("list", "measures").stdout.splitlines()
-    (line_number,) = [
-        i for i, line in enumerate(lines) if line.startswith("data-set-statistics ")
-    ]
-    assert "positive_share" in lines[line_number + 1]
+    assert any(line.startswith("data-set-statistics  ") for line in lines)
+    described = mtlrun("list", "measures", "data-set-statistics", "svm-audit").stdout
+    first, second = described.split("\n\n")
+    assert "positive_share  " in first
+    assert "positive_share" not in second
+    assert mtlrun("list", "measures", "data-set-statistic").exit_code == 2

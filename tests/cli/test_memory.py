@@ -170,9 +170,9 @@ def test_new_rows_that_do_not_fit_are_no_damage_of_the_model(
         raise MemoryError
 
     for function in (
-        "data.schema.read_rows",
-        "data.table.read_table_file",
-        "model.prediction_tables.answers_table",
+        "data.roles.schema.read_rows",
+        "data.reading.table.read_table_file",
+        "model.fitted.answers_table",
     ):
         with monkeypatch.context() as patch:
             patch.setattr(f"mtlrun.{function}", run_out_of_memory)

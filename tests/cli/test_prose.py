@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 
+import pandas as pd
 import pytest
 from rich.console import Console
 
-from mtlrun.cli.console import MAX_PROSE_WIDTH, complain, prose_lines
+from mtlrun.cli.console import MAX_PROSE_WIDTH, complain, prose_lines, say_columns
+from mtlrun.model.fitted import to_csv
 from mtlrun.show.report_table import ReportTable, fixed_kind, show
 
 SENTENCE = (
@@ -32,6 +34,21 @@ def test_lines_on_a_terminal_break_between_words(width):
 
 def test_a_file_or_a_pipe_gets_unwrapped_lines():
     assert prose_lines(SENTENCE, Console(file=io.StringIO(), width=40)) == [SENTENCE]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_only_a_terminal_breaks_the_last_column(monkeypatch, is_terminal):
+    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=50)
+    monkeypatch.setattr("mtlrun.cli.console.output", lambda: console)
+    say_columns([("name", 12, "two words " * 9), ("other", 3, "")])
+    lines = console.file.getvalue().splitlines()
+    assert lines[0].startswith("name   12  two words two")
+    assert lines[-1] == "other   3"
+    if is_terminal:
+        assert max(map(len, lines)) <= 50
+        assert all(line.startswith(" " * 11 + "two") for line in lines[1:-1])
+    else:
+        assert len(lines) == 2
 
 
 def test_a_path_is_never_broken():
@@ -104,3 +121,9 @@ def test_gains_in_a_column_have_the_same_number_of_decimals():
 def test_a_rounded_zero_has_no_sign(kind):
     assert not show(-0.0, kind).startswith("-")
     assert show(-1e-6, "gain") == "0.0000"
+
+
+def test_predictions_have_six_digits_on_a_terminal_and_all_of_them_in_files():
+    table = pd.DataFrame({"row": [12345678], "t": [59.4064031800372]})
+    assert to_csv(table, digits=6) == "row,t\n12345678,59.4064\n"
+    assert to_csv(table) == "row,t\n12345678,59.4064031800372\n"

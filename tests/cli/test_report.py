@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun import __version__
+
 OUTPUT = Path("results/runs")
 
 
@@ -90,7 +92,7 @@ def test_env_names_versions_and_folders(mtlrun):
     values = dict(
         re.split(r"\s{2,}", line, maxsplit=1) for line in result.stdout.splitlines()
     )
-    assert values["mtlrun"] == "0.1.0"
+    assert values["mtlrun"] == __version__
     assert values["data directory"] == "here"
     assert {
         "numpy",

@@ -241,7 +241,7 @@ def test_set_overrides_the_file_and_the_plan_shows_it(
     assert plan["overrides"] == ["split.trials=1", "seed=7"]
     assert (plan["config"]["split"]["trials"], plan["config"]["seed"]) == (1, 7)
     result = mtlrun(
-        "show", "table.yaml", "--set", "split.trials=1", "--seed", "7"
+        "show", "table.yaml", "--yaml", "--set", "split.trials=1", "--seed", "7"
     ).stdout
     assert {"seed: 7", "trials: 1"} <= {
         line.strip().strip("{}") for line in re.split(r"[\n,]", result)
@@ -252,7 +252,7 @@ def test_small_numbers_survive_show(mtlrun, write_experiment):
     """YAML 1.1 parses 1e-05 as a string; only 1.0e-05 is a number."""
     write_experiment()
     result = mtlrun(
-        "show", "table.yaml", "--set", "methods.Ridge.params.alpha=1e-05"
+        "show", "table.yaml", "--yaml", "--set", "methods.Ridge.params.alpha=1e-05"
     ).stdout
     assert "1.0e-05" in result
 

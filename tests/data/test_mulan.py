@@ -13,7 +13,7 @@ import pytest
 from scipy import sparse
 
 from mtlrun.data.reading.files import DataFile
-from mtlrun.data.sets.mulan import read_labels
+from mtlrun.data.reading.named_columns import read_labels
 from mtlrun.errors import DataError
 
 ARFF = (

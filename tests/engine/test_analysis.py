@@ -15,6 +15,7 @@ from mtlrun.catalog.methods import (
     needs_data,
     quantities_of,
 )
+from mtlrun.show.quantities import spoken
 
 WALK = """
 from mtlrun.catalog.analysis import AnalysisResult, analysis as declares
@@ -56,9 +57,19 @@ def test_short_names_belong_to_analyses_whose_declarations_match_the_code():
         assert summary, name
         assert analysis.__doc__.replace("`", "").startswith(summary), name
         assert analysis_path(name) == path
+        assert declaration.name == name
         assert analysis_parameters(name) is not None, name
         assert quantities_of([name]) == quantities_of([path]), name
         assert quantities_of([name]) == declaration.facts(), name
+
+
+def test_tables_name_a_quantity_in_the_words_of_each_analysis_that_has_some():
+    words = {}
+    for name in ANALYSES:
+        words[name] = dict(declared(name)[1].labels)
+    assert words["dcrmtl-constraint"]
+    for labels in words.values():
+        assert {quantity: spoken(quantity) for quantity in labels} == labels
 
 
 def test_declarations_of_the_user_are_read_too(walks):
@@ -106,6 +117,7 @@ def test_functions_without_a_declaration_may_return_anything(walks, path):
     [
         (({"a": "b"}, ["c"]), ValueError),
         (({"a": "b"}, (), ["c"]), ValueError),
+        (({"a": "b"}, (), (), True, (), 6, (), (), "", {"c": "d"}), ValueError),
         ((["a"],), TypeError),
     ],
 )

@@ -80,7 +80,7 @@ def plain(lab):
 @pytest.mark.slow
 def test_processes_and_threads_do_not_change_a_bit(lab, plain):
     for name, options in {
-        "loky": {"n_jobs": 2},
+        "processes": {"n_jobs": 2},
         "threads": {"n_jobs": 2, "backend": "threading"},
     }.items():
         lab.output = lab.root / name

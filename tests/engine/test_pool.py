@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from mtlrun.errors import ConfigError, DataError
+from mtlrun.errors import ConfigError, DataError, UnknownNameError
 from mtlrun.parallel import serving
 from mtlrun.parallel.outcome import attempt
 from mtlrun.parallel.pool import Pool
@@ -191,6 +191,12 @@ def test_contradictory_options_are_rejected(options, message):
         Pool(**options)
 
 
+def test_an_unknown_backend_is_refused_with_the_names_of_all():
+    with pytest.raises(UnknownNameError) as refusal:
+        Pool(2, "loky")
+    assert refusal.value.exit_code == 2
+
+
 def test_dask_without_its_package_is_a_user_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ConfigError, match=r"pip install '\.\[distributed\]'"):
@@ -290,8 +296,8 @@ def separate_workers(n_workers):
 def test_printed_output_of_a_job_is_not_taken_for_its_result(server):
     worker = Worker(server and ForkServer())
     try:
-        assert worker.call(Pool(), attempt, print, "words").status == OK
-        assert worker.call(Pool(), attempt, abs, -1).value == 1
+        assert worker.call(attempt, print, "words").status == OK
+        assert worker.call(attempt, abs, -1).value == 1
     finally:
         close_workers([worker])
 
@@ -331,7 +337,3 @@ def test_a_script_without_a_main_guard_may_define_the_function_that_processes_ru
     )
     assert run.stdout == "[42]\n"
     assert run.stderr == ""
-
-
-def test_the_former_name_of_a_backend_is_accepted():
-    assert Pool(2, "loky") == Pool(2, "processes")

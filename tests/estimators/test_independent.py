@@ -364,7 +364,7 @@ def test_features_constant_within_tasks_allow_solving_a_lasso_together(
         for t in range(5)
     ]
     monkeypatch.setattr(independent, "fit_sklearn", None)
-    monkeypatch.setattr(IndependentLasso, "_from_products", None)
+    monkeypatch.setattr(IndependentLasso, "_fit_one", None)
     model = IndependentLasso(1e-3, tol=1e-12).fit(X, y, task_id=ids)
     assert not model.coef_[:, [0, 3]].any()
     for t, other in enumerate(alone):

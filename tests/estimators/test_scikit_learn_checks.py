@@ -66,7 +66,6 @@ VARIANTS = [
     GroupMKLClassifier(),
     FETR(accelerate=False),
     HierarchicalMTL("full", mean="ridge"),
-    HierarchicalMTL("diagonal", prior="student"),
     HierarchicalMTL(prior="clusters", method="ml"),
     HierarchicalMTLClassifier("full", ridge=1.0, tol=1e-15),
     HierarchicalMTLClassifier("scalar", fit_intercept=False, tol=1e-15),

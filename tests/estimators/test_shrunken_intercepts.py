@@ -25,6 +25,11 @@ def levels_of(weights=None):
     return ShrunkenLevels.of(TaskData.from_stacked(X, Y, IDS, weights=weights))
 
 
+def test_the_fits_to_the_same_rows_share_their_levels():
+    data = TaskData.from_stacked(X, Y, IDS)
+    assert ShrunkenLevels.of(data) is ShrunkenLevels.of(data)
+
+
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_the_fit_minimizes_the_documented_objective(weights):
     model = GraphMTL(alpha=2.0, ridge=0.5, intercepts="shrunken", tol=1e-10)

@@ -121,7 +121,7 @@ def test_a_printed_summary_fits_a_terminal(model):
 
 def test_summaries_of_models_without_intercepts_few_tasks_or_zero_variances_work():
     X, y, task = table(n_tasks=3)
-    for options in ({"fit_intercept": False}, {"noise": "task"}, {"prior": "student"}):
+    for options in ({"fit_intercept": False}, {"noise": "task"}, {"prior": "clusters"}):
         summary = HierarchicalMTL(**options).fit(X, y, task_id=task).summary()
         of_arrays = HierarchicalMTL(**options).fit(X.to_numpy(), y, task_id=task)
         np.testing.assert_allclose(of_arrays.summary(), summary, rtol=1e-6)

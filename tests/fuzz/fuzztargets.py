@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mtlrun.chunks.table import _frames
-from mtlrun.data.reading import table
+from mtlrun.data.reading import named_columns, table
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.formats import mat, sequences, svmlight
 from mtlrun.data.roles.make import make_dataset
@@ -88,7 +88,7 @@ def read_arff(content: bytes) -> None:
 
 def read_xml(content: bytes) -> None:
     """Read a list of labels."""
-    mulan.read_labels(memory_file(content))
+    named_columns.read_labels(memory_file(content))
 
 
 def read_fasta(content: bytes) -> None:

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mutation import VALID, mutated
 
-from mtlrun.data.reading import table
+from mtlrun.data.reading import named_columns, table
 from mtlrun.data.reading.formats import arff, mat, svmlight
 from mtlrun.data.reading.formats import sequences as strings
-from mtlrun.data.sets import images, mulan
+from mtlrun.data.sets import images
 
 
 def quiet(examples: int, **more: object) -> settings:
@@ -86,7 +86,7 @@ def _arff(content, found):
 
 
 def _xml(content, found):
-    assert mulan.read_labels(memory_file(content)) == found
+    assert named_columns.read_labels(memory_file(content)) == found
 
 
 def _fasta(content, found):

@@ -275,6 +275,18 @@ def test_problems_have_a_remedy(lab, case):
     assert remedy in problems
 
 
+@pytest.mark.parametrize(
+    "choice", ["params: {prior: student}", "grid: {prior: [normal, student]}"]
+)
+def test_an_option_that_was_removed_is_refused_with_line_and_remedy(lab, choice):
+    text = changed(
+        "estimator: IndependentRidge", f"estimator: HierarchicalMTL, {choice}"
+    )
+    message = problems_of(lab, text)
+    assert message.startswith("bad.yaml:16:")
+    assert "prior='normal'" in message
+
+
 def test_all_problems_of_a_file_are_reported_at_once(lab):
     text = changed(
         "trials: 3",

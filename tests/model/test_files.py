@@ -24,6 +24,7 @@ from sklearn.utils import check_array
 
 from mtlrun.catalog.registry import METHODS, build
 from mtlrun.errors import DataError, UnknownNameError, UserError
+from mtlrun.estimators.base import BaseMTL
 from mtlrun.estimators.baselines import PerTask
 from mtlrun.features import FourierFeatures, WeightedDegree
 from mtlrun.model import files as models
@@ -254,6 +255,18 @@ def test_other_files_are_rejected(tmp_path):
         (tmp_path / "model.json").write_text(text)
         with pytest.raises(DataError, match=reason):
             load_model(tmp_path)
+
+
+def test_a_model_of_an_option_that_was_removed_is_refused_with_file_and_remedy(
+    tmp_path, monkeypatch
+):
+    model = build("HierarchicalMTL").fit(X, Y)
+    model.prior = "student"
+    with monkeypatch.context() as earlier_version:
+        earlier_version.delattr(BaseMTL, "__setstate__")
+        save_model(tmp_path, Model(model, None, _facts()))
+    with pytest.raises(DataError, match=r"model\.skops(.|\n)*prior='normal'"):
+        load_model(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["model.json", "model.skops", "coefficients.npz"])

@@ -22,7 +22,6 @@ from mtlrun.solvers.hierarchical.covariance import (
 )
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.marginal import Marginal, inverse_by_halves
-from mtlrun.solvers.hierarchical.mixtures import _bases, _quantiles, _Scales
 from mtlrun.solvers.hierarchical.posterior import posterior_of
 
 
@@ -433,34 +432,6 @@ def test_tasks_of_very_different_sizes_are_split_and_have_the_same_likelihood():
     V = np.eye(len(y)) + 0.3 * (ids[:, None] == ids) * (A @ A.T)
     M = A.T @ np.linalg.solve(V, A)
     assert_allclose(v.mu, np.linalg.solve(M, A.T @ np.linalg.solve(V, z)), atol=1e-9)
-
-
-@pytest.mark.parametrize("name", ["intercept", "scalar", "slopes", "diagonal"])
-@pytest.mark.parametrize("shape", ["ragged", "shared"])
-def test_student_priors_with_fixed_eigenvectors_have_the_same_criterion(name, shape):
-    X, y, ids = ragged() if shape == "ragged" else (*shared(), None)
-    data = of_data(
-        TaskData.from_stacked(X, y, ids)
-        if ids is not None
-        else TaskData.from_matrix(X, y)
-    )[0]
-    random = np.arange(1, data.p) if name == "slopes" else np.arange(data.p)
-    result = fit_covariance(
-        HierarchicalProblem(data, random, name != "slopes"),
-        "scalar" if name == "slopes" else name,
-    )
-    bases, scales = _bases(result), _quantiles(4.0)
-    assert (bases is None) == (name == "diagonal")
-    fast, plain = _Scales(result, scales, bases), _Scales(result, scales, None)
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        x = plain.x + 0.3 * rng.normal(size=len(plain.x))
-        (value, slope), (expected, expected_slope) = fast(x), plain(x)
-        assert_allclose(value, expected, rtol=1e-11)
-        assert_allclose(
-            slope, expected_slope, rtol=1e-8, atol=1e-8 * np.abs(expected_slope).max()
-        )
-        assert_allclose(fast.responsibility, plain.responsibility, atol=1e-10)
 
 
 @pytest.mark.parametrize("k", [1, 8, 9, 28])

@@ -49,7 +49,7 @@ def test_every_kind_of_data_runs_the_same_code():
             np.asfortranarray(X[:, :5]),
         ):
             model.fit(design, Y)
-    assert len(cd._epochs.signatures) == 1
+    assert len(cd._descend_path.signatures) == 1
 
 
 @compiled

@@ -314,26 +314,22 @@ def pandas_frame(frame: Any, names: Sequence[Any]) -> pd.DataFrame:
     """Return a data frame of another package, without the row numbers of pandas."""
     columns = {}
     kept_names = []
+    types = getattr(frame, "dtypes", None)
+    if types is None:
+        types = frame.schema.types
     for position, name in enumerate(names):
         if not is_row_number(name):
             values = pd.Series(take_column(frame, position)[0])
-            if _has_time_zone(frame, position):
+            # As polars and pyarrow call it.
+            dtype = types[position]
+            zone = getattr(dtype, "time_zone", None) or getattr(dtype, "tz", None)
+            if zone is not None:
                 # NumPy's dates are in UTC, and have no zone.
                 values = values.dt.tz_localize("UTC")
             columns[position] = values
             kept_names.append(name)
     # Names may repeat, which is refused later, so that positions are the keys.
     return pd.DataFrame(columns).set_axis(kept_names, axis=1)
-
-
-def _has_time_zone(table: Any, position: int) -> bool:
-    """Whether a column of a polars or pyarrow frame holds times with a zone."""
-    types = getattr(table, "dtypes", None)
-    if types is None:
-        types = table.schema.types
-    column_type = types[position]
-    zone = getattr(column_type, "time_zone", None) or getattr(column_type, "tz", None)
-    return zone is not None
 
 
 def with_index(frame: pd.DataFrame, table: str, notes: list[str]) -> pd.DataFrame:
@@ -526,8 +522,16 @@ def _without_gaps(column: pd.Series) -> pd.Series:
 def _of_objects(column: pd.Series) -> pd.Series:
     kind = pd.api.types.infer_dtype(column, skipna=True)
     if kind.startswith(("integer", "mixed")):
-        cells = [_within_floats(cell) for cell in column]
-        if any(map(_is_number, column.dropna())):
+        cells = list(column)
+        has_numbers = False
+        for position, cell in enumerate(cells):
+            if isinstance(cell, int) and abs(cell) > sys.float_info.max:
+                # Infinite numbers are refused where they are used, with their row.
+                cells[position] = math.inf if cell > 0 else -math.inf
+            is_number = isinstance(cell, int | float | np.number)
+            is_number = is_number and not _is_flag(cell)
+            has_numbers = has_numbers or (is_number and not pd.isna(cell))
+        if has_numbers:
             # True would be the same category as 1.
             cells = [str(cell) if _is_flag(cell) else cell for cell in cells]
         column = pd.Series(cells, column.index, dtype=object, name=column.name)
@@ -564,24 +568,6 @@ def _of_objects(column: pd.Series) -> pd.Series:
 
 def _is_flag(cell: Any) -> bool:
     return isinstance(cell, bool | np.bool_)
-
-
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, int | float | np.number) and not _is_flag(cell)
-
-
-def _within_floats(cell: Any) -> Any:
-    """Return a cell, or infinity for an integer that is too long for a float.
-
-    Infinite numbers are refused where they are used, with their row.
-    """
-    if not isinstance(cell, int):
-        return cell
-    if abs(cell) <= sys.float_info.max:
-        return cell
-    if cell < 0:
-        return -math.inf
-    return math.inf
 
 
 def nameable(column: pd.Series) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from xml.parsers import expat
 
-from mtlrun.data.reading.files import data_file
+from mtlrun.data.reading.files import DataFile, data_file
 from mtlrun.data.reading.frames import column_name, several
 from mtlrun.data.reading.names import quoted_list, separated
 from mtlrun.data.reading.table import Table
-from mtlrun.data.sets.mulan import read_labels
 from mtlrun.errors import DataError, UnknownNameError, counted
 
 
@@ -65,7 +65,13 @@ def target_columns(
             )
         return _without(table.columns[-last:], drop)
     if labels is not None:
-        return _without(_listed_labels(table, labels), drop)
+        names = several(read_labels(data_file(labels)[0]))
+        available = set(table.columns)
+        for name in names:
+            if name not in available:
+                kind = f"label of {labels}, as a column of {table.name},"
+                raise UnknownNameError(kind, name, table.columns)
+        return _without(names, drop)
     if target:
         return (column_name(target),)
     columns = []
@@ -133,15 +139,57 @@ def label_list(
     return data, Path(labels)
 
 
-def _listed_labels(table: Table, path: Path) -> tuple[str, ...]:
-    names = several(read_labels(data_file(path)[0]))
-    available = set(table.columns)
-    for name in names:
-        if name not in available:
-            raise UnknownNameError(
-                f"label of {path}, as a column of {table.name},", name, table.columns
-            )
-    return tuple(names)
+def read_labels(file: DataFile) -> list[str]:
+    """Return the names in Mulan's XML list of labels, in document order.
+
+    Nested labels are included.
+
+    Document types are refused, so that no entity is ever expanded.
+
+    Raises
+    ------
+    DataError
+        With line and column if it is not a well-formed list of labels.
+    """
+    parser = expat.ParserCreate(namespace_separator=" ")
+    names: dict[str, None] = {}  # a set that keeps the order
+
+    def fail(text: str) -> None:
+        raise DataError(
+            f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: "
+            f"{text}"
+        )
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        kind = tag.rpartition(" ")[2]
+        if kind == "labels" and not names:
+            return
+        if kind != "label" or "name" not in attributes:
+            fail(f"expected <labels> with <label name=...> in it, found <{kind}>")
+        if attributes["name"] in names:
+            fail(f"the label {attributes['name']!r} is listed twice")
+        names[attributes["name"]] = None
+
+    def refuse_doctype(*_: Any) -> None:
+        fail("a DOCTYPE is refused (it could define entities)")
+
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = refuse_doctype
+    try:
+        parser.Parse(file.read_bytes(), True)
+    except expat.ExpatError as error:
+        location = file.where(error.lineno, error.offset + 1)
+        raise DataError(
+            f"{location}: not well-formed XML: {expat.ErrorString(error.code)}"
+        ) from None
+    except (LookupError, ValueError) as error:  # of the codec that the first line names
+        raise DataError(
+            f"{file.where(1)}: not an encoding of XML: {error}",
+            "Save the file as UTF-8.",
+        ) from None
+    if not names:
+        raise DataError(f"{file.where()}: the list of labels is empty")
+    return list(names)
 
 
 def matching(names: Sequence[str], table: Table) -> tuple[str, ...]:

@@ -18,9 +18,9 @@ import shlex
 import sys
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,26 @@ _DIGITS = re.compile(r"([0-9]+)")
 #: Zeros behind the point of a whole number, and zeros in front of other digits.
 _ZERO_DECIMALS = re.compile(r"(?<=[0-9])\.0+$")
 _LEADING_ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
+
+
+class TrainingColumns(Protocol):
+    """Names and texts of training rows, by which other rows are read.
+
+    A `Table` has them, and so does the schema of a model.
+
+    Attributes
+    ----------
+    columns : sequence of str
+        Names of the columns.
+    texts : mapping of str to collection of str
+        Columns of names, and the names in them.
+    """
+
+    @property
+    def columns(self) -> Sequence[str]: ...
+
+    @property
+    def texts(self) -> Mapping[str, Collection[str]]: ...
 
 
 @dataclass(frozen=True)
@@ -166,42 +186,24 @@ class Known:
             return match[1]
         # Booleans are integers to Python, so they come first.
         if isinstance(value, bool | np.bool_):
-            return self._find_boolean(name)
+            # One training name may differ by capitals: TRUE, true.
+            alike = [text for text in self.positions if text.lower() == name.lower()]
+            return alike[0] if len(alike) == 1 else name
         if isinstance(value, int | float | np.number):
-            return self._find_number(float(value), name)
+            equal = self.numbers.get(float(value), [])
+            if len(equal) > 1:
+                raise DataError(
+                    f"column {self.column_name!r} holds the number {name}, "
+                    f"which may be any of the names {listed(equal)}",
+                    "Store the column as text, written as in the training rows.",
+                )
+            return equal[0] if equal else name
         if isinstance(value, dt.date):
-            return self._find_date(name)
-        return name
-
-    def _find_boolean(self, name: str) -> str:
-        """Return the one training name that differs by capitals only: TRUE, true."""
-        spellings = [text for text in self.positions if text.lower() == name.lower()]
-        if len(spellings) == 1:
-            return spellings[0]
-        return name
-
-    def _find_number(self, number: float, name: str) -> str:
-        equal = self.numbers.get(number, [])
-        if len(equal) > 1:
-            raise DataError(
-                f"column {self.column_name!r} holds the number {name}, "
-                f"which may be any of the names {listed(equal)}",
-                "Store the column as text, written as in the training rows.",
-            )
-        if equal:
-            return equal[0]
-        return name
-
-    def _find_date(self, name: str) -> str:
-        spellings = (
-            name,
-            f"{name} 00:00:00",
-            f"{name}T00:00:00",
-            name.replace(" ", "T"),
-        )
-        for spelling in spellings:
-            if spelling in self.positions:
-                return spelling
+            with_blank = f"{name} 00:00:00"
+            with_letter = f"{name}T00:00:00"
+            for text in (name, with_blank, with_letter, name.replace(" ", "T")):
+                if text in self.positions:
+                    return text
         return name
 
     def codes(self, column: pd.Series) -> tuple[Array, dict[str, int]]:
@@ -475,16 +477,13 @@ def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:
     """
     column = column.astype("category")
     texts = [str(name).strip().replace(decimal, ".") for name in column.cat.categories]
-    if texts and all(map(_canonical, texts)):
-        return column.cat.rename_categories([_without_zero(text) for text in texts])
-    return column
-
-
-def _without_zero(text: str) -> str:
-    """Return a number as a name: ``7`` for ``7.0``; integers keep all their digits."""
-    if "." in text:
-        return number_name(float(text))
-    return text
+    if not texts or not all(map(_canonical, texts)):
+        return column
+    for position, text in enumerate(texts):
+        # Integers keep all their digits.
+        if "." in text:
+            texts[position] = number_name(float(text))
+    return column.cat.rename_categories(texts)
 
 
 def with_point(text: str, model_names: Collection[str]) -> str:

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,6 +65,7 @@ from mtlrun.data.reading.frames import (
 )
 from mtlrun.data.reading.names import (
     Names,
+    TrainingColumns,
     drop_option,
     is_number,
     is_spreadsheet_error,
@@ -82,9 +83,6 @@ from mtlrun.utils.sizes import (
     allow_cells,
     allow_members,
 )
-
-if TYPE_CHECKING:
-    from mtlrun.data.roles.schema import Schema
 
 #: Columns of formats without names: the target and the task of svmlight files and
 #: MATLAB cells, and sequences.
@@ -169,7 +167,7 @@ class Table:
         return self.order or [*map(str, self.frame.columns), *self.names]
 
     @property
-    def known(self) -> Mapping[str, Collection[str]]:
+    def texts(self) -> Mapping[str, Collection[str]]:
         """Columns of words, and their words: those declared, or those that occur."""
         words_by_column = dict(self.declared)
         for name in self.frame.columns:
@@ -282,6 +280,39 @@ class Table:
                 row, column = first_wrong
             raise self._no_number(names[column], int(row), values[first_wrong])
         return X
+
+    def features(self, names: Sequence[str], columns: Mapping[str, np.ndarray]) -> Any:
+        """Return features as a float64 matrix, CSR if the table is sparse.
+
+        Parameters
+        ----------
+        names : sequence of str
+            The features, in their order.
+        columns : mapping of str to ndarray of shape (n_rows,)
+            Features that are made of columns, such as numbers of words. The others are
+            numbers of the table.
+
+        Raises
+        ------
+        DataError
+            As `numbers`; gaps are NaN.
+        """
+        numbers = [name for name in names if name not in columns]
+        if self.sparse is None:
+            columns = dict(columns)
+            for name in numbers:
+                columns[name] = self.numbers([name], gaps=True)[:, 0]
+            return np.column_stack([columns[name] for name in names])
+        blocks = []
+        if columns:
+            dense = np.column_stack(list(columns.values()))
+            blocks.append(sparse.csr_matrix(dense))
+        if numbers:
+            blocks.append(self.numbers(numbers, gaps=True))
+        # Columns that are made and those of the table are two blocks.
+        positions = [names.index(name) for name in [*columns, *numbers]]
+        X = sparse.hstack(blocks, format="csc")
+        return X[:, np.argsort(positions)].tocsr()
 
     def _number_column(self, name: str) -> np.ndarray:
         column = self.column(name)
@@ -423,7 +454,7 @@ def _inferred(column: pd.Series) -> pd.Series:
     return column
 
 
-def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> Table:
+def read_table(source: Path | str | Any, like: TrainingColumns | None = None) -> Table:
     """Read a table from a file or a data frame.
 
     The suffix of a file determines its format, after a suffix of compression (.gz,
@@ -444,8 +475,8 @@ def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> 
     ----------
     source : path or data frame
         Frames of pandas, polars, pyarrow, or anything that pandas turns into one.
-    like : Table or Schema, optional
-        Columns of the training rows, when other rows are read: zeros at the end of
+    like : TrainingColumns, optional
+        Those of the training rows, when other rows are read: zeros at the end of
         sparse rows are not written.
 
     Raises
@@ -462,7 +493,7 @@ def read_table(source: Path | str | Any, like: Table | Schema | None = None) -> 
 
 
 def read_table_file(
-    file: DataFile, suffix: str, like: Table | Schema | None = None
+    file: DataFile, suffix: str, like: TrainingColumns | None = None
 ) -> Table:
     """Read a table from a file whose format is known; see `read_table`."""
     if suffix not in _READERS:
@@ -479,23 +510,16 @@ def read_table_file(
     return table
 
 
-def _model_words(like: Table | Schema | None) -> Mapping[str, Collection[str]]:
-    """Return the words of the training rows by column; none without training rows."""
+def _texts(like: TrainingColumns | None) -> Mapping[str, Collection[str]]:
+    """Return the texts of the training rows by column; none without training rows."""
     if like is None:
         return {}
-    return like.known
+    return like.texts
 
 
-def _model_columns(like: Table | Schema | None) -> Collection[str] | None:
-    """Return the columns of the training rows; None without training rows."""
-    if like is None:
-        return None
-    return like.columns
-
-
-def _unmark(table: Table, like: Table | Schema | None) -> None:
+def _unmark(table: Table, like: TrainingColumns | None) -> None:
     """Make texts for a missing value missing, except declared values and known names."""
-    names = {**_model_words(like), **table.declared}
+    names = {**_texts(like), **table.declared}
     marked: dict[str, None] = {}
     for name in table.frame.columns:
         column = table.frame[name]
@@ -511,7 +535,7 @@ def _unmark(table: Table, like: Table | Schema | None) -> None:
 
 
 def table_of_frame(
-    frame: Any, name: str = "data frame", like: Table | Schema | None = None
+    frame: Any, name: str = "data frame", like: TrainingColumns | None = None
 ) -> Table:
     """Return a data frame as a table.
 
@@ -522,8 +546,8 @@ def table_of_frame(
         of pandas becomes a column (several levels become several).
     name : str
         For messages.
-    like : Table or Schema, optional
-        Columns of the training rows, when other rows are read.
+    like : TrainingColumns, optional
+        Those of the training rows, when other rows are read.
 
     Raises
     ------
@@ -566,39 +590,14 @@ def _refuse_equal_names(names: Sequence[str], table: str) -> None:
         seen.add(name)
 
 
-def stack_sparse(
-    table: Table, kept: list[int], columns: dict[str, np.ndarray]
-) -> sparse.csr_matrix:
-    """Return dense columns followed by some of the sparse ones, without gaps.
-
-    Raises
-    ------
-    DataError
-        If a value of the sparse columns is missing.
-    """
-    assert table.sparse is not None
-    numbers = table.sparse[:, kept]
-    # With the row of each value, for the message.
-    entries = sparse.coo_array(numbers)
-    is_missing = np.isnan(entries.data)
-    if is_missing.any():
-        location = table.where(int(entries.row[np.argmax(is_missing)]))
-        raise DataError(
-            f"{location}: a value is missing, and the rows are sparse",
-            "Fill the gap, or write dense rows.",
-        )
-    blocks = []
-    if columns:
-        blocks.append(sparse.csr_matrix(np.column_stack(list(columns.values()))))
-    return sparse.hstack([*blocks, numbers], format="csr")
-
-
 # --- formats ---
 
 
-def text_table(file: DataFile, **options: Any) -> Table:
+def text_table(
+    file: DataFile, like: TrainingColumns | None = None, **options: Any
+) -> Table:
     """Return a table of text; options as of `mtlrun.data.reading.formats.text.read_text`."""
-    frame, named, locate, written = read_text(file, **options)
+    frame, named, locate, written = read_text(file, like=like, **options)
     _type_objects(frame)
     notes = []
     if named:
@@ -629,7 +628,7 @@ def optional_module(name: str, extra: str, location: str) -> Any:
         ) from None
 
 
-def _excel(file: DataFile, like: Table | Schema | None) -> Table:
+def _excel(file: DataFile, like: TrainingColumns | None) -> Table:
     """Return the first sheet of a workbook.
 
     Its first row names the columns unless all its cells are numbers.
@@ -659,7 +658,7 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         for row in sheet.iloc[1 : 1 + SAMPLE].itertuples(index=False)
     ]
     has_header = all(isinstance(cell, str) for cell in first)
-    has_header = has_header or names_columns(cells, below, _model_columns(like))
+    has_header = has_header or names_columns(cells, below, like)
     notes = []
     if has_header:
         names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
@@ -668,9 +667,9 @@ def _excel(file: DataFile, like: Table | Schema | None) -> Table:
         names = _made_up(len(cells), name)
     rows = sheet.iloc[int(has_header) :]
     frame = rows.reset_index(drop=True).set_axis(names, axis=1)
-    model_words = _model_words(like)
+    texts = _texts(like)
     for column in names:
-        plain = without_markers(frame[column], model_words.get(column, ()))
+        plain = without_markers(frame[column], texts.get(column, ()))
         frame[column] = typed(plain)
 
     def locate(row: int) -> str:
@@ -695,7 +694,7 @@ def _header_name(cell: Any) -> str:
     return column_name(str(cell))
 
 
-def _parquet(file: DataFile, like: Table | Schema | None) -> Table:
+def _parquet(file: DataFile, like: TrainingColumns | None) -> Table:
     parquet = optional_module("pyarrow.parquet", "parquet", file.where())
     raw = file.read_bytes()
     with reading_parquet(file.where()):
@@ -818,7 +817,7 @@ def _mat_tasks(X: Any, Y: Any, name: str, variables: tuple[str, str]) -> Table:
     )
 
 
-def _svmlight(file: DataFile, like: Table | Schema | None) -> Table:
+def _svmlight(file: DataFile, like: TrainingColumns | None) -> Table:
     content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
     name = file.where()
     model_columns: list[str] = []
@@ -952,29 +951,23 @@ def _made_up(count: int, name: str, first: int = 1) -> list[str]:
     return [f"x{j + first}" for j in range(count)]
 
 
-def _text(file: DataFile, like: Table | Schema | None) -> Table:
-    return text_table(
-        file, names=_model_words(like), model_columns=_model_columns(like)
-    )
-
-
-#: A reader takes a file, and the training rows or their schema where new rows are read.
-_Reader = Callable[[DataFile, "Table | Schema | None"], Table]
+#: A reader takes a file, and the columns of the training rows where new rows are read.
+_Reader = Callable[[DataFile, TrainingColumns | None], Table]
 
 
 def _independent(read: Callable[[DataFile], Table]) -> _Reader:
     """Return the reader of a format to which the training rows do not matter."""
 
-    def read_file(file: DataFile, _like: Table | Schema | None) -> Table:
+    def read_file(file: DataFile, _like: TrainingColumns | None) -> Table:
         return read(file)
 
     return read_file
 
 
 _READERS: dict[str, _Reader] = {
-    ".csv": _text,
-    ".tsv": _text,
-    ".txt": _text,
+    ".csv": text_table,
+    ".tsv": text_table,
+    ".txt": text_table,
     ".parquet": _parquet,
     ".xlsx": _excel,
     ".arff": _independent(_arff),

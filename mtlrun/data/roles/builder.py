@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
-from mtlrun.data.clock import Clock
-from mtlrun.data.reading.names import (
-    Names,
-)
-from mtlrun.data.reading.table import Table
-from mtlrun.data.roles.roles import Roles
-from mtlrun.data.transforms import transform_named
-from mtlrun.errors import DataError, UnknownNameError, listed
-
-if TYPE_CHECKING:
-    pass
-
-import shlex
-from dataclasses import dataclass, field
-
-from mtlrun.data.clock import Times, read_times, start_clock, with_numbers
-from mtlrun.data.reading.names import (
-    drop_option,
-    quoted_list,
-    separated,
-)
+from mtlrun.data.clock import Clock, Times
+from mtlrun.data.reading.names import Names, drop_option, quoted_list, separated
 from mtlrun.data.reading.odd_columns import (
     OddCell,
     decimal_tasks,
     mixed_cell,
     written_number,
 )
+from mtlrun.data.reading.table import Table
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.times import NUMBER
+from mtlrun.data.transforms import transform_named
+from mtlrun.errors import DataError, UnknownNameError, listed
+
+#: Columns that a message names.
+MOST_COLUMNS = 60
 
 
 @dataclass
@@ -89,22 +81,67 @@ class DatasetBuilder:
     def start_clock(
         self, clock: Clock | None, task_id: np.ndarray | None, tasks: Sequence[str]
     ) -> tuple[Clock | None, np.ndarray | None]:
-        """Read the columns of times; see `mtlrun.data.clock.start_clock`.
+        """Return when each task begins, and the time of each row since then.
+
+        Both are None where no column of times has a role. Texts of times that are
+        numbers become numbers in the table.
 
         Parameters
         ----------
         clock : Clock or None
-            Of an earlier fit.
+            Of an earlier fit to rows of this table, whose schema is kept.
         task_id : ndarray of shape (n,) or None
+            Task of each row; None if all tasks share their rows.
         tasks : sequence of str
+
+        Raises
+        ------
+        DataError
+            As `Times.of`; if the time is a feature, but can only be ranked.
         """
-        self.times = read_times(self.table, self.roles, self.n_train, clock)
-        for name, times in self.times.items():
+        for name in (self.roles.since_first, self.roles.time):
+            if name is None or name in self.times:
+                continue
+            schema = None
+            if clock is not None and clock.column == name:
+                schema = clock.times
+            times = Times.of(self.table, name, self.n_train, schema)
+            self.times[name] = times
             self.notes += times.schema.describe(name)
-        self.table = with_numbers(self.table, self.times)
-        return start_clock(
-            self.table, self.roles, self.times, task_id, tasks, self.n_train
+            is_text = not is_numeric_dtype(self.table.column(name))
+            if is_text and times.schema.kind == NUMBER:
+                frame = self.table.frame.assign(**{name: times.values})
+                self.table = replace(self.table, frame=frame)
+        is_feature = self.roles.since_first is not None
+        column = self.roles.since_first or self.roles.time
+        if column is None:
+            return None, None
+        times = self.times[column]
+        if is_feature:
+            times.schema.refuse_counting(column)
+        if task_id is None:
+            task_id = np.zeros(len(times.values), dtype=int)
+            tasks = [""]
+        # A task begins with the first of its training rows, if it has any.
+        first = np.full(len(tasks), np.inf)
+        np.minimum.at(first, task_id[: self.n_train], times.values[: self.n_train])
+        first_of_all = np.full(len(tasks), np.inf)
+        np.minimum.at(first_of_all, task_id, times.values)
+        first = np.where(np.isfinite(first), first, first_of_all)
+        elapsed = times.values - first[task_id]
+        feature = f"{column} since first row"
+        while feature in self.table.columns:
+            feature += " (2)"
+        clock = Clock(
+            column,
+            feature,
+            times.schema,
+            dict(zip(tasks, first.tolist(), strict=True)),
+            is_feature=is_feature,
+            span=(float(times.values.min()), float(times.values.max())),
+            longest=float(elapsed.max()),
         )
+        return clock, elapsed
 
     def first_tasks(self, task: str) -> tuple[str, ...]:
         """Return the tasks whose order is given."""
@@ -208,7 +245,11 @@ class DatasetBuilder:
                 written[name] = example
         if self.roles.mixed == "categories":
             # A word in the test rows does not make categories of training numbers.
-            self.mixed = tuple(name for name in mixed if not self._has_numbers(name))
+            for name in mixed:
+                column = self.table.column(name)[: self.n_train]
+                numbers = pd.to_numeric(column, errors="coerce")
+                if not (numbers.isna() == column.isna()).all():
+                    self.mixed = (*self.mixed, name)
             mixed = {name: mixed[name] for name in mixed if name not in self.mixed}
         if self.mixed:
             names = listed(list(self.mixed))
@@ -221,12 +262,6 @@ class DatasetBuilder:
             raise self._refusal(
                 written, "contains numbers as text", "contain numbers as text"
             )
-
-    def _has_numbers(self, name: str) -> bool:
-        """Whether all filled cells of the training rows are numbers."""
-        column = self.table.column(name)[: self.n_train]
-        numbers = pd.to_numeric(column, errors="coerce")
-        return bool((numbers.isna() == column.isna()).all())
 
     def _refusal(
         self, examples: Mapping[str, OddCell], singular: str, plural: str
@@ -253,6 +288,3 @@ class DatasetBuilder:
                 f"or leave them out: {drop_option(names)}"
             )
         return DataError(f"{self.table.where(row)}: {text}", remedy)
-
-
-MOST_COLUMNS = 60

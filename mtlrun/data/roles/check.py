@@ -223,7 +223,11 @@ class _Look:
             far = _far(values, is_centered=False)
             within = np.zeros(0, dtype=np.int64)
             if self.tasks is not None and not len(far):
-                within = _far(values - self._task_medians(values), is_centered=True)
+                groups = pd.Series(values).groupby(self.tasks.codes)
+                medians = groups.transform("median")
+                # NaN for tasks of few rows, and for rows without a task.
+                medians = medians.where(groups.transform("count") >= MIN_ROWS)
+                within = _far(values - medians.to_numpy(), is_centered=True)
             effect = "it pulls slopes and pooled models"
             if name in self.targets:
                 effect = "its error outweighs those of the other rows"
@@ -247,15 +251,6 @@ class _Look:
                     effect=effect,
                     is_alarm=True,
                 )
-
-    def _task_medians(self, values: Array) -> Array:
-        """Return the median of the task of each row, NaN for tasks of few rows."""
-        assert self.tasks is not None
-        column = pd.Series(values)
-        groups = column.groupby(self.tasks.codes)
-        medians = groups.transform("median")
-        counts = groups.transform("count")
-        return np.asarray(medians.where(counts >= MIN_ROWS))
 
     def alike_names(self) -> Iterator[TableFinding]:
         """Find tasks and categories that are probably the same, written differently."""

@@ -110,7 +110,12 @@ def _positive_classes(
     positive = make.roles.positive
     is_number_target = make.label_types[name] == "number"
     if positive is not None:
-        taken = _same_name(positive, words)
+        taken = [word for word in words if word == positive]
+        if not taken and is_number(positive):
+            # The first that is the same number.
+            numbers = filter(is_number, words)
+            equal = [word for word in numbers if float(word) == float(positive)]
+            taken = equal[:1]
         if not taken and len(words) > 2 and is_number_target:
             raise DataError(
                 f"the target {name!r} has {len(words)} different numbers, "
@@ -218,34 +223,18 @@ def class_names(make: DatasetBuilder, name: str) -> Names:
         kind = "number"
         names = Names.of(column)
     make.label_types[name] = kind
-    _refuse_new_labels(make, name, names)
-    if kind == "text":
-        return names.sorted(sorted(names.names))
-    return names.sorted(name_order(names.names))
-
-
-def _refuse_new_labels(make: DatasetBuilder, name: str, labels: Names) -> None:
-    """Raise an error that names the labels which occur only in test rows."""
-    training_codes = np.append(labels.codes[: make.n_train], -1)
-    new_codes, rows = np.unique(labels.codes, return_index=True)
+    training_codes = np.append(names.codes[: make.n_train], -1)
+    new_codes, rows = np.unique(names.codes, return_index=True)
     is_new = ~np.isin(new_codes, training_codes)
     places = []
     for code, row in zip(new_codes[is_new], rows[is_new], strict=True):
-        places.append(f"{labels.names[code]!r} ({make.table.where(int(row))})")
+        places.append(f"{names.names[code]!r} ({make.table.where(int(row))})")
     if places:
         raise DataError(
             f"the target {name!r} has labels that occur only in test rows: "
             f"{listed(places)}",
             NEW_LABEL_REMEDY,
         )
-
-
-def _same_name(word: str, words: Sequence[str]) -> list[str]:
-    """Return the same word, else the first that is the same number, if there is one."""
-    if word in words:
-        return [word]
-    if is_number(word):
-        for other in words:
-            if is_number(other) and float(word) == float(other):
-                return [other]
-    return []
+    if kind == "text":
+        return names.sorted(sorted(names.names))
+    return names.sorted(name_order(names.names))

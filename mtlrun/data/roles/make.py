@@ -5,8 +5,8 @@ A column is a target, task, weight, group, time or feature.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,9 +15,7 @@ from scipy import sparse
 
 from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import ELAPSED, TASK_TYPES, Dataset, check_read
-from mtlrun.data.reading.names import (
-    Names,
-)
+from mtlrun.data.reading.names import Names
 from mtlrun.data.reading.odd_columns import (
     MIN_NUMBERED,
     MIN_TEXTS,
@@ -25,7 +23,7 @@ from mtlrun.data.reading.odd_columns import (
     is_numbering,
     repeated_ids,
 )
-from mtlrun.data.reading.table import Table, stack_sparse
+from mtlrun.data.reading.table import Table
 from mtlrun.data.roles.builder import MOST_COLUMNS, DatasetBuilder
 from mtlrun.data.roles.class_labels import class_names, classes_of_tasks, label_columns
 from mtlrun.data.roles.roles import Roles
@@ -39,9 +37,6 @@ from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
 from mtlrun.data.times import holds_dates
 from mtlrun.data.transforms import transform_named
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
-
-if TYPE_CHECKING:
-    pass
 
 #: A column of words with more different ones than this, in more than half of its filled
 #: cells, is an identifier; with empty cells, more than `MIN_NUMBERED` are enough.
@@ -92,7 +87,10 @@ def make_dataset(
     check_roles(table, roles)
     n_train = len(table.frame)
     targets = list(roles.targets or table.default_targets)
-    task = _task_column(table, roles)
+    task = roles.task
+    if not task and not roles.targets:
+        # A format names a column of tasks only with its own targets.
+        task = table.default_task
     if not targets:
         remedy = "Say --target COLUMN, --targets A,B,C or --labels FILE.xml."
         raise DataError(
@@ -118,7 +116,8 @@ def make_dataset(
         tasks = task_names.names
     levels = {name: make.full(name, "group").sorted() for name in roles.also_grouped_by}
     clock, elapsed = make.start_clock(clock, task_id, tasks)
-    taken = _columns_with_role(roles, targets, task)
+    single_columns = {task, roles.weight, roles.group, roles.time}
+    taken = {*targets, *single_columns, *roles.drop, *roles.also_grouped_by}
     X, features, categories = _features(make, taken, clock, elapsed)
     targets = [name for name in targets if name not in make.left_out]
     source = _source(make, task_id, elapsed)
@@ -161,26 +160,20 @@ def make_dataset(
     )
     if test is not None:
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
-        data.notes = "\n".join([*make.notes, *_remarks_on_test_rows(data)])
+        train, test_rows = data.splits[TEST_SPLIT][0]
+        unknown = _only_tested(data, train, test_rows)
+        make.notes += [f"test rows: {text}" for text in unknown.said()]
+        if GROUP in data.source:
+            groups = data.source[GROUP]
+            n_shared = len(np.intersect1d(groups[train], groups[test_rows]))
+            if n_shared:
+                groups_have = counted(n_shared, "group has", "groups have")
+                make.notes.append(
+                    f"{groups_have} rows in the table and in the test rows"
+                )
+        data.notes = "\n".join(make.notes)
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
-
-
-def _columns_with_role(
-    roles: Roles, targets: Sequence[str], task: str | None
-) -> set[str | None]:
-    """Return the columns that are not features; None stands for roles not taken."""
-    single_columns = {task, roles.weight, roles.group, roles.time}
-    return {*targets, *single_columns, *roles.drop, *roles.also_grouped_by}
-
-
-def _task_column(table: Table, roles: Roles) -> str | None:
-    """Return the column of tasks; a format names one only with its own targets."""
-    if roles.task:
-        return roles.task
-    if not roles.targets:
-        return table.default_task
-    return None
 
 
 # --- targets ---
@@ -200,7 +193,17 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targe
     labels: dict[str, list[str]] = {}
     if len(names) == 1 and task is None and kind != "multiclass":
         constants = "".join(f"; {text}" for text in make.single_values())
-        example = _group_like(make, names[0])
+        # A column of tasks has few names, each in several rows; words come first.
+        similar = []
+        for name in make.table.columns[:MOST_COLUMNS]:
+            column = make.table.column(name)
+            count = column.nunique()
+            is_free = name != names[0] and name not in make.roles.drop
+            if is_free and 2 <= count <= len(column) / 4:
+                similar.append((is_numeric_dtype(column), count, name))
+        example = ""
+        if similar:
+            example = f" (for example --task {min(similar)[2]})"
         raise DataError(
             "one target and no task column: there is a single task, "
             f"{names[0]!r}{constants}",
@@ -230,34 +233,20 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targe
     return y, kind, names, labels
 
 
-def _group_like(make: DatasetBuilder, target: str) -> str:
-    """Name a column that could be one of tasks.
-
-    It has few names, each in several rows. Words come before numbers.
-    """
-    table = make.table
-    similar = []
-    for name in table.columns[:MOST_COLUMNS]:
-        column = table.column(name)
-        count = column.nunique()
-        if (
-            name != target
-            and name not in make.roles.drop
-            and 2 <= count <= len(column) / 4
-        ):
-            similar.append((is_numeric_dtype(column), count, name))
-    if similar:
-        return f" (for example --task {min(similar)[2]})"
-    return ""
-
-
 def _task_type(make: DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
     """Return the requested task type, or the type of the targets."""
     requested = make.roles.task_type or (make.roles.positive and "binary")
     if requested is not None:
         kind = requested
     else:
-        kinds = {name: _kind(column) for name, column in columns.items()}
+        kinds = {}
+        for name, column in columns.items():
+            if _count_values(column) == 2:
+                kinds[name] = "binary"
+            elif is_numeric_dtype(column):
+                kinds[name] = "regression"
+            else:
+                kinds[name] = "multiclass"
         kinds_present = set(kinds.values())
         numbers = all(map(is_numeric_dtype, columns.values()))
         if "regression" in kinds_present and len(kinds_present) > 1 and not numbers:
@@ -274,21 +263,17 @@ def _task_type(make: DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
     if make.roles.task_type is None:
         make.notes.append(f"the task type is inferred from the targets: {kind}")
         if kind == "multiclass":
-            _refuse_free_texts(columns)
+            # Texts that hardly repeat cannot be labels.
+            for name, column in columns.items():
+                count = len(Names.of(column).names)
+                if count > max(MIN_TEXTS, 0.5 * column.count()):
+                    raise DataError(
+                        f"the target {name!r} contains {count} different texts "
+                        f"in {column.count()} rows, no categories",
+                        "Choose a column of numbers or of a few labels, "
+                        "or derive one from the texts.",
+                    )
     return kind
-
-
-def _refuse_free_texts(columns: Mapping[str, pd.Series]) -> None:
-    """Refuse targets whose texts hardly repeat, so that they cannot be labels."""
-    for name, column in columns.items():
-        count = len(Names.of(column).names)
-        if count > max(MIN_TEXTS, 0.5 * column.count()):
-            raise DataError(
-                f"the target {name!r} contains {count} different texts "
-                f"in {column.count()} rows, no categories",
-                "Choose a column of numbers or of a few labels, "
-                "or derive one from the texts.",
-            )
 
 
 def _count_values(column: pd.Series) -> int:
@@ -296,14 +281,6 @@ def _count_values(column: pd.Series) -> int:
     if is_numeric_dtype(column):
         return int(column.nunique())
     return len(Names.of(column).names)
-
-
-def _kind(column: pd.Series) -> str:
-    if _count_values(column) == 2:
-        return "binary"
-    if is_numeric_dtype(column):
-        return "regression"
-    return "multiclass"
 
 
 def _varying(
@@ -325,7 +302,7 @@ def _varying(
         values = rows.dropna()
         if not len(values):
             left_out[name] = "no values"
-        elif _is_varying(values):
+        elif _count_values(values) > 1:
             varying[name] = column
         else:
             left_out[name] = f"a single value ({values.iloc[0]})"
@@ -341,12 +318,6 @@ def _varying(
             f"there is nothing to predict: {listed(make.single_values())}"
         )
     return varying
-
-
-def _is_varying(values: pd.Series) -> bool:
-    if is_numeric_dtype(values):
-        return bool(values.min() != values.max())
-    return len(Names.of(values).names) > 1
 
 
 # --- tasks and rows ---
@@ -494,45 +465,7 @@ def _only_tested(data: Dataset, train: np.ndarray, test: np.ndarray) -> UnknownT
     return UnknownTasks.of([data.tasks[t] for t in data.task_id[test]], trained)
 
 
-def _remarks_on_test_rows(data: Dataset) -> list[str]:
-    """Return notes about new tasks, and about groups with training and test rows."""
-    train, test = data.splits[TEST_SPLIT][0]
-    unknown = _only_tested(data, train, test)
-    remarks = [f"test rows: {text}" for text in unknown.said()]
-    if GROUP not in data.source:
-        return remarks
-    groups = data.source[GROUP]
-    n_shared = len(np.intersect1d(groups[train], groups[test]))
-    if n_shared:
-        groups_have = counted(n_shared, "group has", "groups have")
-        remarks.append(f"{groups_have} rows in the table and in the test rows")
-    return remarks
-
-
 # --- features ---
-
-
-def _gaps_of_test_rows(
-    make: DatasetBuilder, columns: Mapping[str, np.ndarray]
-) -> list[str]:
-    """Return a line about gaps of test rows where no training row has one."""
-    gaps = {}
-    for name, values in columns.items():
-        missing = np.isnan(values)
-        if missing.any() and not missing[: make.n_train].any():
-            gaps[name] = int(missing.sum())
-    return [f"test rows: {line}" for line in gap_warning(gaps)]
-
-
-def _has_many_words(column: pd.Series) -> bool:
-    """Whether words hardly repeat, so that they say nothing about other rows."""
-    n_words = len(Names.of(column).names)
-    n_filled = int(column.notna().sum())
-    n_allowed = MAX_WORDS
-    if n_filled != len(column):
-        # Remarks fill few cells, and each is different.
-        n_allowed = MIN_NUMBERED
-    return n_words > max(n_allowed, 0.5 * n_filled)
 
 
 def _features(
@@ -579,7 +512,14 @@ def _features(
         else:
             cells = make.named(name)
             words = sorted(cells.names)
-            if name not in wanted and _has_many_words(training_cells):
+            n_words = len(Names.of(training_cells).names)
+            n_filled = int(training_cells.notna().sum())
+            n_allowed = MAX_WORDS
+            if n_filled != len(training_cells):
+                # Remarks fill few cells, and each is different.
+                n_allowed = MIN_NUMBERED
+            if name not in wanted and n_words > max(n_allowed, 0.5 * n_filled):
+                # Words that hardly repeat say nothing about other rows.
                 kind = HARDLY_REPEATED
                 if holds_dates(training_cells):
                     kind = "dates"
@@ -592,7 +532,12 @@ def _features(
         candidates = [make.typed(name)[: make.n_train] for name in columns]
         make.notes += repeated_ids(candidates)
     if make.n_train < len(table.frame):
-        make.notes += _gaps_of_test_rows(make, columns)
+        gaps = {}
+        for name, values in columns.items():
+            missing = np.isnan(values)
+            if missing.any() and not missing[: make.n_train].any():
+                gaps[name] = int(missing.sum())
+        make.notes += [f"test rows: {line}" for line in gap_warning(gaps)]
     remarks = []
     for kind, names in left_out.items():
         remarks.append(f"left out as {kind}: {listed(names)}{HINTS.get(kind, '')}")
@@ -610,8 +555,16 @@ def _features(
         for j, name in enumerate(table.names):
             if name not in used:
                 sparse_features[name] = j
-        X = stack_sparse(table, list(sparse_features.values()), columns)
-        return X, [*columns, *sparse_features], categories
+        entries = sparse.coo_array(table.sparse[:, list(sparse_features.values())])
+        is_missing = np.isnan(entries.data)
+        if is_missing.any():
+            row = int(entries.row[np.argmax(is_missing)])
+            raise DataError(
+                f"{table.where(row)}: a value is missing, and the rows are sparse",
+                "Fill the gap, or write dense rows.",
+            )
+        names = [*columns, *sparse_features]
+        return table.features(names, columns), names, categories
     if not columns:
         raise DataError(
             "; ".join([f"{table.name}: no column is left as a feature", *remarks]),

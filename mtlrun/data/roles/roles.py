@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
 
 from mtlrun.data.reading.frames import several
-from mtlrun.data.reading.names import (
-    normalized,
-)
-
-if TYPE_CHECKING:
-    pass
+from mtlrun.data.reading.names import normalized
 
 
 @dataclass(frozen=True)

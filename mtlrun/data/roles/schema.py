@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,7 +76,7 @@ class Schema:
             object.__setattr__(self, "task_column", normalized(self.task_column))
 
     @property
-    def known(self) -> Mapping[str, Sequence[str]]:
+    def texts(self) -> Mapping[str, Sequence[str]]:
         """Columns of names, and the names of the training rows."""
         if self.task_column is None:
             tasks = {}
@@ -176,11 +175,15 @@ class UnknownTasks:
             Name of the data, for the message.
         """
         kind = f"task of the model in row {list(rows).index(self.names[0]) + 1}:"
+        n_with_digits = 0
+        for name in tasks:
+            n_with_digits += any(map(str.isdigit, name))
         error = UnknownNameError(kind, self.names[0], tasks)
         if self.similar:
             error.remedy = f"{self.said_of_similar()}."
-        elif _are_identifiers(tasks):
-            # A similar number is another patient, not another spelling.
+        elif 2 * n_with_digits > len(tasks):
+            # Identifiers, as of patients: a similar number is another patient, not
+            # another spelling.
             error.remedy = f"The model was fitted on {counted(len(tasks), 'task')}."
         others = ""
         if self.names[1:]:
@@ -194,14 +197,6 @@ class UnknownTasks:
             remedy += "; predict_table predicts the other rows"
         error.remedy = f"{error.remedy} {remedy}."
         return error
-
-
-def _are_identifiers(names: Sequence[str]) -> bool:
-    """Return whether most names contain digits, like identifiers of patients."""
-    n_with_digits = 0
-    for name in names:
-        n_with_digits += any(map(str.isdigit, name))
-    return 2 * n_with_digits > len(names)
 
 
 @dataclass(frozen=True)
@@ -267,12 +262,16 @@ def gap_warning(gaps: Mapping[str, int]) -> list[str]:
 
 def count_gaps(X: Any, schema: Schema) -> dict[str, int]:
     """Return the number of missing cells of each feature that was complete."""
-    complete = set(schema.complete)
-    if not complete or sparse.issparse(X):
-        return {}
-    counts = np.isnan(X).sum(axis=0).tolist()
-    pairs = zip(schema.features, counts, strict=True)
-    return {name: count for name, count in pairs if count and name in complete}
+    masks = _missing_by_column(X, schema)
+    return {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
+
+
+def missing_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
+    """Return for each row the missing columns that were complete in training.
+
+    See `unknown_cells` for the parameters.
+    """
+    return _names_by_row(_missing_by_column(X, schema), X.shape[0])
 
 
 def unknown_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
@@ -285,41 +284,38 @@ def unknown_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
     schema : Schema
         The schema of the model.
     """
-    flagged: dict[int, list[str]] = defaultdict(list)
+    masks = {}
     for j, name in enumerate(schema.features):
-        if name not in schema.categories:
-            continue
-        codes = X[:, [j]]
-        if sparse.issparse(codes):
-            codes = codes.toarray()
-        # `new_rows` gives a new category the next free number.
-        is_new = codes[:, 0] == len(schema.categories[name])
-        for row in np.flatnonzero(is_new).tolist():
-            flagged[row].append(name)
-    return _names_by_row(flagged, X.shape[0])
+        if name in schema.categories:
+            codes = X[:, [j]]
+            if sparse.issparse(codes):
+                codes = codes.toarray()
+            # `new_rows` gives a new category the next free number.
+            masks[name] = codes[:, 0] == len(schema.categories[name])
+    return _names_by_row(masks, X.shape[0])
 
 
-def missing_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
-    """Return for each row the missing columns that were complete in training.
-
-    See `unknown_cells` for the parameters.
-    """
-    flagged: dict[int, list[str]] = defaultdict(list)
+def _missing_by_column(X: Any, schema: Schema) -> dict[str, np.ndarray]:
+    """Return which cells are missing, for the columns that were complete in training."""
+    if sparse.issparse(X):
+        return {}
     complete = set(schema.complete)
-    if complete and not sparse.issparse(X):
-        for j, name in enumerate(schema.features):
-            if name not in complete:
-                continue
-            for row in np.flatnonzero(np.isnan(X[:, j])).tolist():
-                flagged[row].append(name)
-    return _names_by_row(flagged, X.shape[0])
+    masks = {}
+    for j, name in enumerate(schema.features):
+        if name in complete:
+            masks[name] = np.isnan(X[:, j])
+    return masks
 
 
 def _names_by_row(
-    flagged: Mapping[int, Sequence[str]], n_rows: int
+    masks: Mapping[str, np.ndarray], n_rows: int
 ) -> list[tuple[str, ...]]:
-    """Return the names per row; rows without a name have an empty tuple."""
-    return [tuple(flagged.get(row, ())) for row in range(n_rows)]
+    """Return for each row the names of the columns whose mask is True there."""
+    names: list[tuple[str, ...]] = [()] * n_rows
+    for name, mask in masks.items():
+        for row in np.flatnonzero(mask).tolist():
+            names[row] = (*names[row], name)
+    return names
 
 
 def read_rows(path: Path, schema: Schema) -> NewRows:
@@ -349,7 +345,17 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     remarks: list[str] = []
     if schema.clock is not None:
         remarks = schema.clock.describe_assumption()
-        table, is_beyond = _with_elapsed(table, schema.clock, tasks, schema.features)
+        task_names = None
+        if tasks is not None:
+            task_names = list(map(str, tasks))
+        times, elapsed = schema.clock.elapsed(table, task_names)
+        is_beyond = schema.clock.is_beyond(times, elapsed, schema.features)
+        derived = schema.clock.columns
+        frame = table.frame.assign(**dict.fromkeys(derived, elapsed))
+        order = table.order
+        if order:
+            order = [*order, *derived]
+        table = replace(table, frame=frame, order=order)
     new_words: dict[str, dict[str, int]] = {}
     candidates = [name for name in table.columns if name not in task_columns]
     if schema.strings:
@@ -362,7 +368,14 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         chosen = _features(table, schema, candidates)
         table.refuse_errors(chosen)
         if schema.table and (table.sparse is None or schema.categories):
-            X = _coded(table, schema, chosen, new_words)
+            words = {}
+            for feature, name in zip(schema.features, chosen, strict=True):
+                if feature in schema.categories:
+                    model_words = Known(schema.categories[feature], name)
+                    words[name], new = model_words.codes(table.column(name))
+                    if new:
+                        new_words[name] = new
+            X = table.features(chosen, words)
         else:
             X = table.numbers(chosen, gaps=schema.table)
         check_large(X, table.name, chosen if table.named else (), table.where)
@@ -387,28 +400,6 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     else:
         gaps = count_gaps(X, schema)
     return NewRows(X, tasks, ignored, new_words, gaps, is_beyond, remarks)
-
-
-def _with_elapsed(
-    table: Table,
-    clock: Clock,
-    tasks: list[str] | np.ndarray | None,
-    features: Sequence[str],
-) -> tuple[Table, np.ndarray]:
-    """Return a table with the columns that are derived from its column of times.
-
-    Also return which rows lie outside the times of the training rows.
-    """
-    names = None
-    if tasks is not None:
-        names = list(map(str, tasks))
-    times, elapsed = clock.elapsed(table, names)
-    frame = table.frame.assign(**dict.fromkeys(clock.columns, elapsed))
-    order = table.order
-    if order:
-        order = [*order, *clock.columns]
-    is_beyond = clock.is_beyond(times, elapsed, features)
-    return replace(table, frame=frame, order=order), is_beyond
 
 
 def _tasks(
@@ -436,17 +427,10 @@ def _tasks(
         text = f"{table.where(row)}: the task column {columns[0]!r} is empty"
         raise DataError(text, "Every row needs its task.")
     model_tasks = Known(schema.tasks, columns[0])
-    names = [model_tasks.find(name) for name in _cells(values, task_names)]
+    # Of several rows of a task, the cell of the first one, typed as in the column.
+    _, first_rows = np.unique(task_names.codes, return_index=True)
+    names = [model_tasks.find(cell) for cell in values.iloc[first_rows].tolist()]
     return [names[code] for code in task_names.codes], set(columns)
-
-
-def _cells(column: pd.Series, column_names: Names) -> list[Any]:
-    """Return a cell for each name, typed as in the column."""
-    n_rows = len(column)
-    first = np.full(len(column_names.names), -1)
-    # From the last row to the first: of several rows of a name, the first stays.
-    first[column_names.codes[::-1]] = np.arange(n_rows)[::-1]
-    return column.iloc[first].tolist()
 
 
 def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[str]:
@@ -481,44 +465,6 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
             "Add them, named as in the training data; other columns may stay.",
         )
     return wanted
-
-
-def _coded(
-    table: Table,
-    schema: Schema,
-    names: Sequence[str],
-    new_words: dict[str, dict[str, int]],
-) -> Any:
-    """Return the features of a model of a table, words as their numbers.
-
-    A new word is one beyond the words of the model, and is put into `new_words`.
-    """
-    words = {}
-    for feature, name in zip(schema.features, names, strict=True):
-        if feature in schema.categories:
-            model_words = Known(schema.categories[feature], name)
-            words[name], new = model_words.codes(table.column(name))
-            if new:
-                new_words[name] = new
-    if table.sparse is not None:
-        # Columns of words and of numbers are two blocks, put in order afterwards.
-        numbers = [name for name in names if name not in words]
-        positions = [names.index(name) for name in [*words, *numbers]]
-        order = np.argsort(positions)
-        word_columns = np.column_stack(list(words.values()))
-        blocks = [
-            sparse.csr_matrix(word_columns),
-            table.numbers(numbers, gaps=True),
-        ]
-        X = sparse.hstack(blocks, format="csc")
-        return X[:, order].tocsr()
-    columns = []
-    for name in names:
-        if name in words:
-            columns.append(words[name])
-        else:
-            columns.append(table.numbers([name], gaps=True)[:, 0])
-    return np.column_stack(columns)
 
 
 def _sequences(table: Table, names: Sequence[str]) -> np.ndarray:

@@ -205,23 +205,16 @@ def drop_unweighted_rows(
     n_left_out = int((~positive).sum())
     notes = [f"{counted(n_left_out, 'row')} of weight 0 left out"]
     if task is not None:
-        notes += _tasks_without_weight(table.text(task), positive, n_train)
+        names = Names.of(table.text(task))
+        for part, of_part in (("", slice(n_train)), ("test ", slice(n_train, None))):
+            codes = names.codes[of_part]
+            with_rows = np.unique(codes[codes >= 0])
+            weighted = codes[positive[of_part]]
+            lost = [names.names[t] for t in np.setdiff1d(with_rows, weighted)]
+            if lost:
+                notes.append(tasks_without_weight(lost, part))
     kept = np.flatnonzero(positive)
     return table.taken(kept), int(positive[:n_train].sum()), notes
-
-
-def _tasks_without_weight(tasks: pd.Series, positive: Array, n_train: int) -> list[str]:
-    """Return notes about tasks that only have rows of weight 0 among some rows."""
-    names = Names.of(tasks)
-    notes = []
-    for part, rows in (("", slice(n_train)), ("test ", slice(n_train, None))):
-        codes = names.codes[rows]
-        with_rows = np.unique(codes[codes >= 0])
-        weighted = codes[positive[rows]]
-        lost = [names.names[t] for t in np.setdiff1d(with_rows, weighted)]
-        if lost:
-            notes.append(tasks_without_weight(lost, part))
-    return notes
 
 
 def tasks_without_weight(names: Sequence[str], part: str = "") -> str:

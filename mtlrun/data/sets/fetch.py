@@ -234,7 +234,11 @@ def download(
         try:
             response = _final_response(session, url, timeout)
             if not 200 <= response.status_code < 300:
-                raise DataError(f"{shown}: {_status_text(response.status_code)}")
+                # The words of the standard: those of the server may be anything.
+                text = f"the server answered {response.status_code}"
+                with contextlib.suppress(ValueError):
+                    text += f" ({HTTPStatus(response.status_code).phrase})"
+                raise DataError(f"{shown}: {text}")
             _write_body(response, part, shown, limit, report, timeout)
         except (
             requests.RequestException,
@@ -399,8 +403,14 @@ def check_address(url: str, first: str | None = None) -> None:
         is_local = _is_local(url) and _is_local(first or url)
         is_fetched = parts.scheme == "https" or is_local
         if is_fetched:
-            _check_host(parts.hostname or "")
             _ = parts.port
+            host = parts.hostname or ""
+            if not host.isascii():
+                host = host.encode("idna").decode()
+            labels = host.removesuffix(".").split(".")
+            if len(host) > MAX_HOST_LENGTH or not all(0 < len(x) < 64 for x in labels):
+                # No network can look it up.
+                raise _no_address(url)
     except ValueError:
         raise _no_address(url) from None
     if not is_fetched:
@@ -414,34 +424,6 @@ def _is_local(url: str) -> bool:
     """Return whether an address is one of a server on this machine."""
     parts = urlsplit(url)
     return parts.scheme == "http" and parts.hostname in _LOOPBACK
-
-
-def _check_host(host: str) -> None:
-    """Refuse a host name that no network can look up.
-
-    Raises
-    ------
-    ValueError
-        If the name, or a part of it between dots, is too long or empty.
-    """
-    if not host.isascii():
-        name = host.encode("idna").decode()
-    else:
-        name = host
-    if len(name) > MAX_HOST_LENGTH:
-        raise ValueError(f"the name of the host has {len(name)} characters")
-    if any(not 0 < len(part) < 64 for part in name.removesuffix(".").split(".")):
-        raise ValueError("a part of the name of the host is empty or too long")
-
-
-def _status_text(code: int) -> str:
-    """Return a sentence about the status of a response, in the words of the standard:
-    those of the server may be anything.
-    """
-    text = f"the server answered {code}"
-    with contextlib.suppress(ValueError):
-        text += f" ({HTTPStatus(code).phrase})"
-    return text
 
 
 def _reason(error: Exception) -> str:

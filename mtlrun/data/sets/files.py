@@ -126,7 +126,20 @@ def verify_file(
             sha256, size = digest(candidate, limit=spec.bytes)
             if spec.sha256 in (None, sha256):
                 return replace(candidate, sha256=sha256, size=size)
-            raise _mismatch(card, spec, candidate, sha256, size)
+            expected = str(spec.sha256)
+            cut = ""
+            if spec.bytes is not None:
+                expected += f" ({spec.bytes} bytes)"
+                if size > spec.bytes + CHUNK:
+                    cut = "more than "
+            raise DataError(
+                f"{candidate.where()}: the content is not that of "
+                f"{card.id}/{spec.name}\n"
+                f"  expected sha256 {expected}\n"
+                f"  found    sha256 {sha256} ({cut}{size} bytes)",
+                f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy "
+                f"with `mtlrun data add {card.id} FILE`.",
+            )
         except DataError as error:
             errors.append(error)
     raise errors[0]
@@ -152,21 +165,3 @@ def file_called(files: Mapping[str, DataFile], name: str, card: Card) -> DataFil
     if name not in files:
         raise UnknownNameError(f"file of {card.id}", name, files)
     return files[name]
-
-
-def _mismatch(
-    card: Card, spec: FileSpec, file: DataFile, sha256: str, size: int
-) -> DataError:
-    expected = str(spec.sha256)
-    if spec.bytes is not None:
-        expected += f" ({spec.bytes} bytes)"
-    cut = ""
-    if spec.bytes is not None and size > spec.bytes + CHUNK:
-        cut = "more than "
-    return DataError(
-        f"{file.where()}: the content is not that of {card.id}/{spec.name}\n"
-        f"  expected sha256 {expected}\n"
-        f"  found    sha256 {sha256} ({cut}{size} bytes)",
-        f"Delete it and run `mtlrun data fetch {card.id}`, or add a good copy with "
-        f"`mtlrun data add {card.id} FILE`.",
-    )

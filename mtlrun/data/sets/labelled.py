@@ -5,6 +5,7 @@ SARCOS is read from text or MATLAB files.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,21 +18,13 @@ import pandas as pd
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.named_columns import matching
-from mtlrun.data.reading.table import Table, read_table_file
+from mtlrun.data.reading.table import Table, read_table_file, text_table
+from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.sets.files import file_called
-from mtlrun.errors import DataError, listed
-
-if TYPE_CHECKING:
-    from mtlrun.data.sets.cards import Card
-import hashlib
-from typing import TYPE_CHECKING
-
-from mtlrun.data.reading.frames import several
-from mtlrun.data.reading.table import text_table
-from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.sets.mat_sets import matrix
 from mtlrun.data.tasks import make_tasks
+from mtlrun.errors import DataError, listed
 
 if TYPE_CHECKING:
     from mtlrun.data.sets.cards import Card
@@ -71,18 +64,25 @@ def read_csv(
         As `mtlrun.data.roles.make.make_dataset`.
     """
     table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
-    targets = matching(several(target), table)
-    return make_dataset(
-        table,
-        Roles(
-            targets,
-            task,
-            task_type=card.task_type,
-            positive=positive,
-            drop=matching(several(drop), table),
-            keep=("*",),
-            min_rows=1,
-        ),
+    roles = Roles(
+        target,
+        task,
+        task_type=card.task_type,
+        positive=positive,
+        drop=drop,
+        keep=("*",),
+        min_rows=1,
+    )
+    return make_dataset(table, _matched(roles, table))
+
+
+def _matched(roles: Roles, table: Table) -> Roles:
+    """Return roles in which patterns such as ``v_*`` are the columns that match."""
+    return replace(
+        roles,
+        targets=matching(roles.targets, table),
+        drop=matching(roles.drop, table),
+        categorical=matching(roles.categorical, table),
     )
 
 
@@ -130,7 +130,13 @@ def read_uci(
         With file, line and column of a cell that is not a number; for files of unequal
         width, and labels outside `classes`.
     """
-    name_of_word = _class_names(classes)
+    # Names of classes by the words that stand for them in the file.
+    name_of_word = {}
+    for item in classes:
+        if isinstance(item, str):
+            name_of_word[item] = item
+        else:
+            name_of_word[str(item[0])] = str(item[-1])
     tables = [
         text_table(f, delimiter=delimiter, header=header, skip=skip, text=[label])
         for f in files.values()
@@ -169,17 +175,6 @@ def read_uci(
         splits=splits,
     )
     return make_tasks(data, tasks)
-
-
-def _class_names(classes: Sequence[str | Sequence[str]]) -> dict[str, str]:
-    """Return the names of classes by the words that stand for them in the file."""
-    name_of_word = {}
-    for item in classes:
-        if isinstance(item, str):
-            name_of_word[item] = item
-        else:
-            name_of_word[str(item[0])] = str(item[-1])
-    return name_of_word
 
 
 def _check_classes(table: Table, column: str, words: Sequence[str]) -> None:
@@ -425,16 +420,9 @@ def read(
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()
     )
-    patterns = Roles(**roles)
-    matched = replace(
-        patterns,
-        targets=matching(patterns.targets, rows),
-        drop=matching(patterns.drop, rows),
-        categorical=matching(patterns.categorical, rows),
-    )
     test_table = None
     if test is not None:
         test_table = read_table_file(
             file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
         )
-    return make_dataset(rows, matched, test_table)
+    return make_dataset(rows, _matched(Roles(**roles), rows), test_table)

@@ -288,16 +288,36 @@ def _prepare(
     if needs_files or not is_declared or not missing_files(card, variant, folder):
         files = verify_files(card, variant, folder)
         digests = {name: file.sha256 for name, file in files.items()}
-    identity: dict[str, Any] = {
-        "source": card.source.name,
-        "options": chosen.options,
-        "files": digests,
-    }
+    changes: dict[str, Any] = {}
     if sample is not None:
-        identity["sample"] = [sample, sample_seed]
+        changes["sample"] = [sample, sample_seed]
     if coding != CODINGS[0]:
-        identity["coding"] = coding
-    return card, chosen, files, sha256_json(identity)
+        changes["coding"] = coding
+    fingerprint = fingerprint_of(card.source.name, chosen.options, digests, changes)
+    return card, chosen, files, fingerprint
+
+
+def fingerprint_of(
+    source: str,
+    options: Mapping[str, Any],
+    digests: Mapping[str, str | None],
+    changes: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the sha256 of what decides a data set; see `dataset_fingerprint`.
+
+    Parameters
+    ----------
+    source : str
+        Name of the reader or generator.
+    options : mapping
+        Its options.
+    digests : mapping of str to str
+        Names of the files and the sha256 of their contents.
+    changes : mapping, optional
+        Sampling and coding, unless they are the default.
+    """
+    identity = {"source": source, "options": options, "files": digests}
+    return sha256_json(identity | dict(changes or {}))
 
 
 def check_options(

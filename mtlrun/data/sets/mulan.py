@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from xml.parsers import expat
 
 import numpy as np
 from scipy import sparse
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.files import DataFile
-from mtlrun.errors import DataError
-
-if TYPE_CHECKING:
-    from mtlrun.data.sets.cards import Card
 from mtlrun.data.reading.formats.arff import (
     ArffTable,
     columns_of,
     meka_labels,
     read_arff,
 )
+from mtlrun.data.reading.named_columns import read_labels
+from mtlrun.errors import DataError
+
+if TYPE_CHECKING:
+    from mtlrun.data.sets.cards import Card
 
 
 def read(
@@ -67,10 +67,19 @@ def read(
                 f"{file.where()}",
                 "Both need the same attributes, with the same values in one order.",
             )
-    list_of_labels = None
+    n_labels = meka_labels(first.relation) or 0
     if xml is not None:
-        list_of_labels = files[xml]
-    columns = _label_columns(first, file, list_of_labels)
+        columns = columns_of(first, read_labels(files[xml]), file)
+    elif not 0 < abs(n_labels) < len(names):
+        raise DataError(
+            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the "
+            "relation for some of its columns",
+            "Name the XML file.",
+        )
+    elif n_labels > 0:
+        columns = list(range(n_labels))
+    else:
+        columns = list(range(len(names) + n_labels, len(names)))
     for attribute in first.attributes:
         if attribute.open:
             text = (
@@ -117,75 +126,6 @@ def _declarations(table: ArffTable) -> list[tuple[str, dict[str, float] | None]]
             codes = attribute.codes
         declarations.append((attribute.name, codes))
     return declarations
-
-
-def read_labels(file: DataFile) -> list[str]:
-    """Return the names in Mulan's XML list of labels, in document order.
-
-    Nested labels are included.
-
-    Document types are refused, so that no entity is ever expanded.
-
-    Raises
-    ------
-    DataError
-        With line and column if it is not a well-formed list of labels.
-    """
-    parser = expat.ParserCreate(namespace_separator=" ")
-    names: dict[str, None] = {}  # a set that keeps the order
-
-    def fail(text: str) -> None:
-        raise DataError(
-            f"{file.where(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)}: "
-            f"{text}"
-        )
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        kind = tag.rpartition(" ")[2]
-        if kind == "labels" and not names:
-            return
-        if kind != "label" or "name" not in attributes:
-            fail(f"expected <labels> with <label name=...> in it, found <{kind}>")
-        if attributes["name"] in names:
-            fail(f"the label {attributes['name']!r} is listed twice")
-        names[attributes["name"]] = None
-
-    def refuse_doctype(*_: Any) -> None:
-        fail("a DOCTYPE is refused (it could define entities)")
-
-    parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = refuse_doctype
-    try:
-        parser.Parse(file.read_bytes(), True)
-    except expat.ExpatError as error:
-        location = file.where(error.lineno, error.offset + 1)
-        raise DataError(
-            f"{location}: not well-formed XML: {expat.ErrorString(error.code)}"
-        ) from None
-    except (LookupError, ValueError) as error:  # of the codec that the first line names
-        raise DataError(
-            f"{file.where(1)}: not an encoding of XML: {error}",
-            "Save the file as UTF-8.",
-        ) from None
-    if not names:
-        raise DataError(f"{file.where()}: the list of labels is empty")
-    return list(names)
-
-
-def _label_columns(table: ArffTable, file: DataFile, xml: DataFile | None) -> list[int]:
-    if xml is not None:
-        return columns_of(table, read_labels(xml), file)
-    width = len(table.attributes)
-    labels = meka_labels(table.relation) or 0
-    if not 0 < abs(labels) < width:
-        text = (
-            f"{file.where()}: no list of labels: neither an XML file nor '-C n' in the "
-            "relation for some of its columns"
-        )
-        raise DataError(text, "Name the XML file.")
-    if labels > 0:
-        return list(range(labels))
-    return list(range(width + labels, width))
 
 
 def _targets(

@@ -428,14 +428,8 @@ def _check_value(
     rule = _result_or_none(parameter_rule, estimator, params, name)
     if rule is None or rule.accepts(value):
         return
-    near = []
-    if isinstance(value, str):
-        near = suggest(value, rule.names, 1)
-    hint = ""
-    if near:
-        hint = f"did you mean {near[0]!r}?"
     message = f"{name} must be {rule.text}, not {shorten(repr(value), 200)}"
-    yield Finding(path, message, hint)
+    yield Finding(path, message, rule.hint(value))
 
 
 def _check_analysis(

@@ -135,6 +135,7 @@ def _of_kinds(frame: pd.DataFrame, kinds: Sequence[str], name: str) -> pd.DataFr
         "same_sign": "share of the settings whose gain has the same sign under the "
         "first two seeds",
     },
+    name="atlas-summary",
     needs_data=False,
 )
 def summary(
@@ -248,6 +249,7 @@ def _matrix(gains: pd.DataFrame) -> Matrix:
         "separated": "those of them from which signed ranks with Holm's adjustment "
         "separate it",
     },
+    name="atlas-methods",
     lower=["negative", "best_negative"],
     needs_data=False,
     changes=[
@@ -486,6 +488,7 @@ def _map_by_kind(multitask: pd.DataFrame) -> Matrix:
         "settings": "settings that are foretold",
         "tables": "tables that are left out in turn",
     },
+    name="atlas-prediction",
     higher=["rank_correlation", "sign_right", "sign_over_no", "explained"],
     needs_data=False,
     changes=["the share of right signs has an interval of its difference, too"],

@@ -111,6 +111,13 @@ _MIN_AUC_ERROR = 1e-3
         "possible",
         "better_tasks": "share of the tasks that gain",
     },
+    name="atlas-gain",
+    labels={
+        "over_independent": "gain over separate models",
+        "over_pooled": "gain over pooling",
+        "over_linear": "gain over linear models without sharing",
+        "helps": "verdict 'helps' (1) or not (0)",
+    },
     higher=[
         "gain",
         "low",
@@ -125,6 +132,8 @@ _MIN_AUC_ERROR = 1e-3
     changes=[
         "hierarchical models of few tasks have the variances of REML, and the noise of "
         "their tasks may differ",
+        "on targets of the same rows, hierarchical models are searched without "
+        "Student's prior, which was removed",
     ],
 )
 def gain(
@@ -282,7 +291,7 @@ def _as_in_atlas(candidate: Candidate, data: Dataset) -> Candidate:
     """Return a default method of `compare` as it was when the atlas was computed.
 
     No search was halved, intercepts were free, and the prior of the hierarchical model
-    was searched for targets on the same rows, too.
+    was searched for targets on the same rows, too (Student's prior was removed since).
     """
     params = dict(candidate.params)
     nested = params.get("estimator")

@@ -116,6 +116,7 @@ class Setting:
         "settings": "numbers of training rows per task that the table has rows for",
         "processor_seconds": "processor seconds of all methods",
     },
+    name="atlas-pairs",
     higher=["partial", "full"],
     varies=["processor_seconds"],
 )
@@ -453,6 +454,7 @@ def _rounded(value: float) -> float | None:
         "decision": f"verdict of compare: its place in {', '.join(DECISIONS)}",
         "processor_seconds": "processor seconds of all methods",
     },
+    name="atlas-verdict",
     higher=["gain", "low", "high"],
     changes=[
         "bounds are one-sided, with the numbers of training and test rows",

@@ -301,6 +301,7 @@ SHARING_QUANTITIES = {
 
 @analysis(
     SHARING_QUANTITIES,
+    name="atlas-sharing",
     higher=["effect", "low", "high", "better"],
     lower=["worse"],
     needs_data=False,
@@ -408,6 +409,7 @@ BEST_QUANTITIES = {
 
 @analysis(
     BEST_QUANTITIES,
+    name="atlas-best",
     higher=["effect", "low", "high", "better", "right", "over_no"],
     lower=["worse"],
     needs_data=False,
@@ -559,7 +561,7 @@ COST_QUANTITIES = {
 }
 
 
-@analysis(COST_QUANTITIES, needs_data=False)
+@analysis(COST_QUANTITIES, name="atlas-cost", needs_data=False)
 def cost(
     _: None,
     *,
@@ -688,6 +690,7 @@ CALIBRATION_QUANTITIES = {
 
 @analysis(
     CALIBRATION_QUANTITIES,
+    name="atlas-calibration",
     higher=["hold", "useful", "covered"],
     changes=["the interval of a share of 0 or 1 is exact"],
     needs_data=False,

@@ -58,6 +58,16 @@ NEAR = 0.005
         "school_largest_p": "largest p-value of Welch's test of FETR against a linear "
         "method on School",
     },
+    name="fetr-audit",
+    labels={
+        "lower": "pairs in which FETR is lower",
+        "equal": "equal pairs",
+        "higher": "pairs in which FETR is higher",
+        "mtn_not_lower": "pairs in which MTN is not lower",
+        "mtn_fetr_not_lower": "joints on which MTN-FETR is not lower",
+        "smallest_gain": "smallest relative reduction by FETR",
+        "school_largest_p": "largest p-value on School",
+    },
     needs_data=False,
 )
 def audit_table(

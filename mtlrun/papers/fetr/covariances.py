@@ -42,6 +42,12 @@ _ROUNDING = 1e-12
         "task_bounds": "eigenvalues of the task precision on a bound of the box",
         "iterations": "iterations of the fit",
     },
+    name="fetr-covariances",
+    labels={
+        "cross_largest": "largest correlation of joints 1 to 4 with 5 to 7",
+        "pair_correlation": "correlation of joints 5 and 6",
+        "feature_blocks": "correlation within blocks over that between them",
+    },
     # With a wide box convergence is slow: the number of iterations depends on rounding,
     # and the correlations on where they end.
     varies=("iterations",),

@@ -60,6 +60,11 @@ _PREFIX = "model__"
         "distance": "distance of the printed error from the extrapolated one, rounding "
         "taken off, over half_width",
     },
+    name="fetr-learning-curve",
+    labels={
+        "half_width": "half of the 95% interval",
+        "distance": "distance from print, in half intervals",
+    },
 )
 def learning_curve(
     dataset: Dataset,

@@ -67,6 +67,7 @@ _MAX_TRIALS = 60
         "iterations": "iterations (1 for direct solvers)",
         "matrix_gb": "size of the matrix of the closed form in GB",
     },
+    name="fetr-w-step",
     lower=("seconds", "residual"),
     varies=("seconds", "residual"),
 )
@@ -192,6 +193,10 @@ def random_precision(
         "fit term",
         "iterations": "iterations in all",
         "seconds_run": "seconds in all",
+    },
+    name="fetr-convergence",
+    labels={
+        "final_excess": "excess over the best objective",
     },
     lower=(
         "seconds_to_1e-6",

@@ -51,6 +51,17 @@ ROUNDING_LEVEL = 1e-11
         "steps": "steps of gradient descent to 1e-8 of the first distance",
         "steps_over_bound": "these steps divided by kappa log(1e8)",
     },
+    name="fetr-theory",
+    labels={
+        "rank_deficit": "dimensions lost by a covariance",
+        "covariance_rank": "rank of the covariance",
+        "covariance_size": "rows of the covariance",
+        "matching_excess": "excess over the smallest matching",
+        "step_gap": "certified gap of the precision steps",
+        "contraction": "largest change of the distance in a step",
+        "contraction_over_bound": "largest change over (kappa - 1) / (kappa + 1)",
+        "steps_over_bound": "steps over kappa log(1e8)",
+    },
     lower=("matching_excess", "step_gap"),
     varies=("matching_excess", "step_gap"),
 )

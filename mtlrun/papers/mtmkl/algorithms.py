@@ -60,6 +60,10 @@ _VARIANTS = {
         "n_iter": "outer iterations",
         "svm_fits": "machines trained",
     },
+    name="mtmkl-algorithm",
+    labels={
+        "cycle_length": "length of a cycle",
+    },
     lower=("gap", "objective", "best_objective"),
     digits=2,
     varies=("gap", "cycle_spread"),
@@ -160,6 +164,10 @@ def _over_iterations(
         "largest": "largest absolute weight at the end; a run that comes to 1e9 is "
         "ended",
         "over_best": "objective at the end minus the best one, relative to that",
+    },
+    name="mtmkl-consensus",
+    labels={
+        "over_best": "objective above the best one",
     },
     lower=("residual", "iterations", "over_best"),
     digits=2,

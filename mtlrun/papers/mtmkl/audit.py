@@ -59,6 +59,16 @@ NUMBERS = {"average rank": 2, "z": 2, "p": 5, "alpha": 4}
         "friedman_p": "p-value of Friedman's chi2",
         "iman_davenport_p": "p-value of Iman and Davenport's F",
     },
+    name="mtmkl-audit",
+    labels={
+        "reproduced": "comparisons that come out as printed",
+        "not_reproduced": "comparisons that do not come out",
+        "claimed_rejections": "methods rejected, by the text",
+        "printed_rejections": "methods rejected, by the printed p-values",
+        "rejections": "methods rejected, recomputed",
+        "findings": "printed numbers that do not follow",
+        "friedman_p": "p of Friedman's test",
+    },
     needs_data=False,
 )
 def table_audit(

@@ -61,6 +61,14 @@ ThetaStep = Callable[[np.ndarray, np.ndarray], np.ndarray]
         "protocol",
         "authors_lam": "lam chosen by the authors' protocol",
     },
+    name="mtmkl-protocols",
+    labels={
+        "excess": "authors' accuracy minus clean",
+        "clean": "accuracy, clean protocol",
+        "authors": "accuracy, authors' protocol",
+        "authors_last": "accuracy at its last iteration",
+        "leak": "gain by choosing on test rows",
+    },
     higher=("clean", "authors", "authors_last", "clean_best_on_test"),
     digits=2,
     differences=("excess", "leak"),
@@ -162,6 +170,11 @@ def _exact_step(
         "off_equal_small": "largest distance of a weight from 1/M at the end, with the "
         "smallest mu",
         "off_equal_large": "the same with the largest mu",
+    },
+    name="mtmkl-repaired",
+    labels={
+        "off_equal_small": "distance from equal weights, weakest coupling",
+        "off_equal_large": "distance from equal weights, strongest coupling",
     },
     higher=("first", "reported", "last"),
     digits=2,

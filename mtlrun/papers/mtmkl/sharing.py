@@ -42,6 +42,11 @@ from mtlrun.solvers.mkl.kernels import make_kernels
         "largest_gain": "best_on_test minus the same: an upper bound",
         "rows_per_task": "training rows of a task, on average",
     },
+    name="mtmkl-sharing",
+    labels={
+        "gain_named": "gain of the three named tasks",
+        "gain_over_stl": "gain over single tasks",
+    },
     higher=(
         "stl",
         "mtl",
@@ -154,6 +159,7 @@ def mean_of_named(values: np.ndarray, dataset: Dataset) -> float:
         "chosen_lam": "lam",
         "together": "tasks that are learned together, on average",
     },
+    name="mtmkl-together",
     higher=("accuracy",),
     digits=2,
     # Several values often have the same validation accuracy; rounding decides then.

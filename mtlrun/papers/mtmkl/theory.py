@@ -23,6 +23,10 @@ N_GAMMAS = 41
         "gamma_most": "the largest gamma that any weights have",
         "bound_at_most": "the printed bound at that gamma",
     },
+    name="mtmkl-theorem-1",
+    labels={
+        "fails_below": "gamma up to which the bound fails",
+    },
     digits=2,
 )
 def theorem_1(

@@ -78,6 +78,7 @@ _N_SHORT_RUNS = 3
         "largest_task": "examples of the largest task",
         "positive_share": "share of the labels that are positive",
     },
+    name="svm-statistics",
 )
 def svm_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
     """Count examples, tasks and the features that the SVM sees.
@@ -138,6 +139,10 @@ def svm_statistics(dataset: Dataset, *, seed: int) -> AnalysisResult:
         "seconds_run": "seconds of the whole run (of all runs, for LIBSVM)",
         "optimum": "obj*, of the problem that the solver solves",
         "accuracy": "half the width of the certified interval that holds obj*",
+    },
+    name="svm-convergence",
+    labels={
+        "function_difference": "distance from the optimum",
     },
     lower=("*difference*", "*seconds_to*", "dcd_seconds", "accuracy"),
     varies=("*difference*", "*seconds*", "accuracy"),
@@ -377,6 +382,7 @@ class _TimedRuns:
         "relative_gap": "relative duality gap at the end",
         "peak_gb": "largest memory of the process so far in GiB",
     },
+    name="svm-seconds",
     lower=("seconds_to_precision", "microseconds_per_row", "relative_gap", "peak_gb"),
     varies=("seconds*", "microseconds_per_row", "relative_gap", "peak_gb"),
 )
@@ -522,6 +528,13 @@ def _repeat_short_runs(
         "finished",
         "relative_gap": "relative duality gap with the largest size finished",
         "peak_gb": "largest memory of the process so far in GiB",
+    },
+    name="svm-scaling",
+    labels={
+        "largest_n": "rows",
+        "times_paper": "seconds over those of DCD as printed",
+        "times_block": "seconds over those of DCD by blocks",
+        "exponent": "exponent of seconds in rows",
     },
     lower=(
         "seconds_to_precision",

@@ -76,6 +76,20 @@ class StoredCurve(NamedTuple):
         "minus DCD's",
         "kernel_rows": "most rows that the kernel solver was given in Figure 2",
     },
+    name="svm-audit",
+    labels={
+        "dcd_difference": "distance of DCD from the optimum",
+        "kernel_difference": "distance of the kernel solver from the optimum",
+        "orders_at_one_time": "orders of magnitude at one time",
+        "times_more_precise": "share of times at which DCD is more precise",
+        "speed_up": "largest speed-up",
+        "speed_up_rows": "largest speed-up at equal rows",
+        "speed_up_all_rows": "speed-up with all rows",
+        "speed_up_precision": "difference at the largest speed-up, relative to obj*",
+        "speed_up_useful": "largest speed-up to at most 1e-2 of obj*",
+        "exponent_difference": "difference of the exponents of seconds in rows",
+        "kernel_rows": "rows of the kernel solver",
+    },
     needs_data=False,
     changes=[
         "paces, steepness, the growth with the rows and the most rows are read off, "
@@ -189,6 +203,17 @@ def stored_runs(
         "solver's divided by DCD's",
         "steepness": "most orders of magnitude in a tenfold time, the kernel solver's "
         "divided by DCD's",
+    },
+    name="svm-phases",
+    labels={
+        "dcd_first_pace": "first pace of DCD over its mean pace",
+        "kernel_first_pace": "first pace of the kernel solver over its mean pace",
+        "first_pace": "larger first pace of both solvers, over its mean pace",
+        "dcd_first_tenth": "gain of DCD in its first tenth over the mean",
+        "kernel_first_tenth": "gain of the kernel solver in its first tenth over the mean",
+        "first_tenth": "larger gain of both solvers in the first tenth, over the mean",
+        "steepness": "ratio of the steepest slopes",
+        "mean_steepness": "ratio of the mean slopes",
     },
     needs_data=False,
 )

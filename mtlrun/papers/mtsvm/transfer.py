@@ -31,6 +31,10 @@ _TOL = 1e-2
         "C": "C chosen by cross-validation",
         "coupling": "coupling chosen by cross-validation",
     },
+    name="svm-transfer",
+    labels={
+        "auc_target": "AUC of the task with few rows",
+    },
     higher=("auc_target", "auc"),
 )
 def svm_transfer(

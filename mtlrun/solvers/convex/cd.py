@@ -7,7 +7,8 @@ The objective is::
 where W_j is row j; with T = 1 it is a Lasso. There are two ways to minimize it:
 
 * `descend` uses the Gram matrix G = A'A and keeps Q = c - G W up to date, with c = A'B.
-  A row that does not move costs T operations, a row that moves costs k T.
+  A row that does not move costs T operations, a row that moves costs k T. It solves for
+  many strengths, each started from the solution of the one before.
 * `descend_residual` keeps the residual, for more features than their columns have
   entries. A visit costs T times the non-zeros of the column, so most epochs leave out
   the rows that are zero.
@@ -16,8 +17,8 @@ In `descend_residual`, A = X - ones means', and the means are never subtracted. 
 B - X W, up to a multiple of `ones` in each column, and s = ones'F. Columns of A and B
 are orthogonal to `ones`, so the residual is F - ones s' / |ones|^2.
 
-Only the epochs are compiled, as plain loops. Plain loops compile in half a second,
-array expressions in ten.
+Compiled functions are plain loops over few arrays. Plain loops compile in less than a
+second, array expressions in ten.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mtlrun.problem.taskdata import Design
-from mtlrun.utils.jit import summing as compiled
+from mtlrun.utils.jit import inner, summing
 
 Array = np.ndarray
 
@@ -35,334 +36,254 @@ Array = np.ndarray
 DEPTH = 5
 
 
+class Descent(NamedTuple):
+    """Solutions for some strengths.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_alphas, T, k)
+        The transposed coefficients W'.
+    epochs : ndarray of shape (n_alphas,)
+        Number of epochs; with `by_task`, the maximum over the tasks. It is below the
+        maximum if the gap is small enough or no coefficient moves any more.
+    primal, dual : ndarray of shape (n_alphas,)
+        Objective and dual objective; with `by_task`, summed over the tasks.
+    """
+
+    coef: Array
+    epochs: Array
+    primal: Array
+    dual: Array
+
+
 def descend(
     G: Array,
-    W: Array,
-    Q: Array,
-    square: float,
-    alpha: float,
-    target: float,
-    max_epochs: int,
-) -> int:
-    """Minimize the objective to a duality gap of at most `target`.
-
-    Parameters
-    ----------
-    G : ndarray of shape (k, k)
-        Gram matrix.
-    W, Q : ndarray of shape (k, T)
-        Coefficients and c - G W, both changed in place.
-    square : float
-        Squared norm of the residual at W.
-    alpha : float
-        Strength, positive.
-    target : float
-        Absolute duality gap at which to stop.
-    max_epochs : int
-        Maximum number of epochs.
-
-    Returns
-    -------
-    int
-        Number of epochs. It is below the maximum if the gap is small enough or no
-        coefficient moves any more.
-    """
-    used = np.flatnonzero(W.any(axis=1))
-    if len(used):
-        c = Q + G[:, used] @ W[used]
-    else:
-        c = Q.copy()
-    # |B|^2 = |R|^2 + <W, Q> + <W, c> for the residual R = B - A W.
-    energy = square + float(np.vdot(W, Q)) + float(np.vdot(W, c))
-    stop = np.array([target, 0.0])
-    epochs, _, _ = _until(G, W, Q, c, energy, alpha, stop, max_epochs)
-    return epochs
-
-
-def descend_all(
-    G: Array,
-    W: Array,
-    c: Array,
+    cross: Array,
     energy: Array,
-    alpha: float,
-    targets: tuple[float, float],
-    max_epochs: int,
+    alphas: Array,
     *,
-    by_entry: bool,
-) -> tuple[int, float, float]:
-    """Minimize the objective over all features.
+    absolute: Array | float = 0.0,
+    relative: float = 0.0,
+    max_epochs: int,
+    by_task: bool = False,
+    start: Array | None = None,
+) -> Descent:
+    """Minimize the objective for each strength, from products of columns.
 
     Parameters
     ----------
-    G, W, alpha, max_epochs
-        See `descend`.
-    c : ndarray of shape (k, T)
-        A'B.
+    G : ndarray of shape (k, k); also (T, k, k) with `by_task`
+        Gram matrices A'A.
+    cross : ndarray of shape (T, k)
+        B'A, the transpose of c.
     energy : ndarray of shape (T,)
         Squared norms of the columns of B.
-    targets : (float, float)
-        Duality gaps at which to stop: absolute, and relative to the objective. The
-        larger one counts.
-    by_entry : bool
-        Use the penalty ``alpha sum_jt |W_jt|`` instead: one problem per task.
-
-    Returns
-    -------
-    epochs : int
-        Number of epochs; with `by_entry`, the maximum over the tasks.
-    primal, dual : float
-        Objective and dual objective, summed over the problems.
-    """
-    used = np.flatnonzero(W.any(axis=1))
-    Q = c - G[:, used] @ W[used]
-    stop = np.array(targets)
-    if not by_entry:
-        total_energy = float(energy.sum())
-        return _until(G, W, Q, c, total_energy, alpha, stop, max_epochs)
-    # One problem (k, 1) per task, with contiguous columns for the compiled loops.
-    W_tasks = np.ascontiguousarray(W.T)[:, :, None]
-    Q_tasks = np.ascontiguousarray(Q.T)[:, :, None]
-    c_tasks = np.ascontiguousarray(c.T)[:, :, None]
-    tasks = zip(W_tasks, Q_tasks, c_tasks, energy.tolist(), strict=True)
-    results = []
-    for w, q, cross, square in tasks:
-        result = _until(G, w, q, cross, square, alpha, stop, max_epochs)
-        results.append(result)
-    W[:] = W_tasks[:, :, 0].T
-    epochs, primal, dual = zip(*results, strict=True)
-    return max(epochs), sum(primal), sum(dual)
-
-
-def descend_tasks(
-    G: Array,
-    c: Array,
-    energy: Array,
-    alpha: float,
-    tol: float,
-    max_epochs: int,
-) -> tuple[Array, Array]:
-    """Solve one Lasso per task, each with its own design, in one compiled loop.
-
-    Each task starts from zero and takes the same steps as in `descend`.
-
-    Parameters
-    ----------
-    G : ndarray of shape (T, k, k)
-        Gram matrices.
-    c : ndarray of shape (k, T)
-        Products of the design of each task with its targets.
-    energy : ndarray of shape (T,)
-        Squared norms of the targets.
-    alpha : float
-        Strength, positive.
-    tol : float
-        Duality gap at which a task stops, relative to its energy.
+    alphas : array-like of shape (n_alphas,)
+        Strengths, positive. Each one starts from the solution of the one before.
+    absolute : float, or ndarray of shape (T,) with `by_task`, default 0
+        Duality gap at which a problem is solved.
+    relative : float, default 0
+        The same, relative to the objective; the larger one counts.
     max_epochs : int
-        Maximum number of epochs of each task.
+        Maximum number of epochs for each strength.
+    by_task : bool, default False
+        Use the penalty ``alpha sum_jt |W_jt|`` instead: one problem per task.
+    start : ndarray of shape (T, k), optional
+        Coefficients to start from, default zeros.
 
     Returns
     -------
-    W : ndarray of shape (k, T)
-        Coefficients.
-    epochs : ndarray of int, shape (T,)
-        Number of epochs of each task.
+    Descent
     """
-    T, k, _ = G.shape
-    c = np.ascontiguousarray(c.T)[:, :, None]
-    W = np.zeros_like(c)
-    Q = c.copy()
-    past = np.zeros((T, 2, DEPTH + 1, k, 1))
-    stop = np.column_stack([tol * energy, np.zeros(T)])
-    epochs = np.zeros(T, dtype=np.int64)
-    open_ = np.arange(T)
-    while True:
-        done = np.minimum(DEPTH, max_epochs - epochs[open_])
-        # Outside of the compiled function: numba takes seconds to compile a copy of
-        # arrays, because of the message for arrays of different shapes.
-        past[open_, 0, 0] = W[open_]
-        past[open_, 1, 0] = Q[open_]
-        _epochs_of_tasks(G, W, Q, c, energy, alpha, stop, past, open_, done)
-        epochs[open_] += np.abs(done)
-        # A task that has stopped reports a negative number of epochs.
-        goes_on = (done == DEPTH) & (epochs[open_] < max_epochs)
-        open_ = open_[goes_on]
-        if not open_.size:
-            return W[:, :, 0].T, epochs
-        weights = _combinations(past[open_, 0, :, :, 0])[:, None, :]
-        new_W = (weights @ past[open_, 0, 1:, :, 0])[:, 0, :, None]
-        # Q is linear in W but for the constant c, and the weights sum to 1: the same
-        # combination, without a product with G.
-        new_Q = (weights @ past[open_, 1, 1:, :, 0])[:, 0, :, None]
-        # The objective is not quadratic where rows become zero: an extrapolation that
-        # does not lower it is dropped.
-        new_values = _values(new_W, new_Q, c[open_], alpha)
-        old_values = _values(W[open_], Q[open_], c[open_], alpha)
-        better = new_values < old_values
-        W[open_[better]] = new_W[better]
-        Q[open_[better]] = new_Q[better]
-
-
-@compiled
-def _epochs_of_tasks(
-    G: Array,
-    W: Array,
-    Q: Array,
-    c: Array,
-    energy: Array,
-    alpha: float,
-    stop: Array,
-    past: Array,
-    open_: Array,
-    done: Array,
-) -> None:
-    """Run `_epochs` for each open task.
-
-    `done` holds the maximum numbers of epochs; the results overwrite it.
-    """
-    move = np.empty(1)
-    values = np.empty(2)
-    for i in range(len(open_)):
-        t = open_[i]
-        done[i] = _epochs(
-            G[t],
-            W[t],
-            Q[t],
-            c[t],
-            energy[t],
-            alpha,
-            stop[t],
-            past[t],
-            move,
-            values,
-            done[i],
+    T, k = cross.shape
+    alphas = np.array(alphas, dtype=np.float64)
+    if by_task:
+        n_problems = T
+    else:
+        n_problems = 1
+        energy = energy.sum(keepdims=True)
+    size = T * k // max(n_problems, 1)
+    cross = np.ascontiguousarray(cross).reshape(n_problems, size)
+    targets = np.broadcast_to(absolute, n_problems)
+    W = np.empty((n_problems, len(alphas), size))
+    certificates = np.empty((n_problems, len(alphas), 3))
+    state = np.zeros((n_problems, 2 * size))
+    if start is not None:
+        state[:, :size] = np.reshape(start, (n_problems, size))
+    past = np.zeros((DEPTH + 1, 2 * size))
+    equations = np.empty((DEPTH, DEPTH + 1))
+    for p in range(n_problems):
+        _descend_path(
+            G if G.ndim == 2 else G[p],
+            cross[p],
+            energy[p],
+            alphas,
+            targets[p],
+            relative,
+            max_epochs,
+            W[p],
+            certificates[p],
+            state[p],
+            past,
+            equations,
         )
+    coef = W.reshape(n_problems, len(alphas), -1, k).swapaxes(0, 1)
+    return Descent(
+        coef.reshape(len(alphas), T, k),
+        certificates[:, :, 0].max(axis=0, initial=0.0).astype(int),
+        certificates[:, :, 1].sum(axis=0),
+        certificates[:, :, 2].sum(axis=0),
+    )
 
 
-def _until(
+@summing
+def _descend_path(
     G: Array,
-    W: Array,
-    Q: Array,
-    c: Array,
+    cross: Array,
     energy: float,
-    alpha: float,
-    stop: Array,
+    alphas: Array,
+    target: float,
+    relative: float,
     max_epochs: int,
-) -> tuple[int, float, float]:
-    """Run epochs with extrapolation until the gap is small enough.
-
-    Returns
-    -------
-    epochs : int
-    primal, dual : float
-        Objective and dual objective at the end.
-    """
-    past = np.empty((2, DEPTH + 1, *W.shape))
-    move = np.empty(W.shape[1])
-    epochs = 0
-    values = np.empty(2)
-    while True:
-        past[0, 0] = W
-        past[1, 0] = Q
-        n_allowed = min(DEPTH, max_epochs - epochs)
-        done = _epochs(G, W, Q, c, energy, alpha, stop, past, move, values, n_allowed)
-        epochs += abs(done)
-        if done < DEPTH or epochs == max_epochs:
-            return epochs, float(values[0]), float(values[1])
-        # As in `descend_tasks`.
-        weights = combination(past[0])
-        new_W = _combined(weights, past[0])
-        new_Q = _combined(weights, past[1])
-        if _value(new_W, new_Q, c, alpha) < _value(W, Q, c, alpha):
-            W[:] = new_W
-            Q[:] = new_Q
-
-
-@compiled
-def _epochs(
-    G: Array,
     W: Array,
-    Q: Array,
-    c: Array,
-    energy: float,
-    alpha: float,
-    stop: Array,
+    certificates: Array,
+    state: Array,
     past: Array,
-    move: Array,
-    values: Array,
-    max_epochs: int,
-) -> int:
-    """Minimize over each row in turn, in at most `max_epochs` epochs.
+    equations: Array,
+) -> None:
+    """Solve one problem for each strength.
 
-    Returns the number of epochs, with a minus sign if the gap is small enough or
-    nothing moved. `values` receives the objective and the dual objective.
+    `state` has the entries of W', those of a task in one piece, and then those of Q'.
+    `certificates` receives the number of epochs, the objective and the dual objective.
+    `past` and `equations` are overwritten.
     """
-    k, T = W.shape
-    for epoch in range(1, max_epochs + 1):
-        moved = False
-        for j in range(k):
-            curvature = G[j, j]
-            if curvature <= 0.0:
-                continue
-            # In row w alone, the objective is curvature/2 |w|^2 - <move, w> + alpha
-            # |w|: the minimizer is move, shortened by alpha, over the curvature.
-            square = 0.0
-            for t in range(T):
-                move[t] = Q[j, t] + curvature * W[j, t]
-                square += move[t] * move[t]
-            norm = np.sqrt(square)
-            shrink = 0.0
-            if norm > alpha:
-                shrink = (1.0 - alpha / norm) / curvature
-            changed = False
-            for t in range(T):
-                new = shrink * move[t]
-                move[t] = new - W[j, t]
-                changed |= move[t] != 0.0
-                W[j, t] = new
-            if not changed:
-                continue
-            moved = True
-            # Read numbers once, outside of the inner loops: the compiler has to assume
-            # that Q and G overlap. With T = 1 there is no loop within the loop.
-            if T == 1:
-                factor = move[0]
+    k = G.shape[0]
+    size = cross.shape[0]
+    for a in range(alphas.shape[0]):
+        alpha = alphas[a]
+        for p in range(size):
+            state[size + p] = cross[p]
+        for p in range(size):
+            if state[p] != 0.0:
+                first = size + p - p % k
                 for i in range(k):
-                    Q[i, 0] -= factor * G[j, i]
-            else:
-                for i in range(k):
-                    factor = G[j, i]
-                    for t in range(T):
-                        Q[i, t] -= factor * move[t]
-        # The dual point is the residual, scaled down until it is feasible.
-        largest = 0.0
-        norms = 0.0
-        along = energy
-        linear = 0.0
-        for j in range(k):
-            size = 0.0
-            length = 0.0
-            for t in range(T):
-                w = W[j, t]
-                q = Q[j, t]
-                past[0, epoch, j, t] = w
-                past[1, epoch, j, t] = q
-                size += q * q
-                length += w * w
-                along -= w * c[j, t]
-                linear += w * q
-            largest = max(largest, size)
-            norms += np.sqrt(length)
-        scale = 1.0
-        if largest > 0.0:
-            scale = min(1.0, alpha / np.sqrt(largest))
-        # `along` is <B, R> = |B|^2 - <W, c>, `linear` is <A W, R>, their difference
-        # |R|^2. The dual objective of a multiple s R is s <B, R> - s^2/2 |R|^2.
-        square = along - linear
-        values[0] = 0.5 * square + alpha * norms
-        values[1] = scale * along - 0.5 * scale * scale * square
-        if not moved or values[0] - values[1] <= max(stop[0], stop[1] * values[0]):
-            return -epoch
-    return max_epochs
+                    state[first + i] -= state[p] * G[p % k, i]
+        best = np.inf
+        epochs = 0
+        step = 0
+        moved = True
+        while True:
+            # The dual point is the residual, scaled down until it is feasible.
+            largest = 0.0
+            norms = 0.0
+            along = energy
+            linear = 0.0
+            for j in range(k):
+                square = 0.0
+                length = 0.0
+                for p in range(j, size, k):
+                    square += state[size + p] * state[size + p]
+                    length += state[p] * state[p]
+                    along -= state[p] * cross[p]
+                    linear += state[p] * state[size + p]
+                if square > largest:
+                    largest = square
+                norms += np.sqrt(length)
+            scale = 1.0
+            if largest > alpha * alpha:
+                scale = alpha / np.sqrt(largest)
+            # `along` is <B, R> = |B|^2 - <W, c>, `linear` is <A W, R>, their difference
+            # |R|^2. The dual objective of a multiple s R is s <B, R> - s^2/2 |R|^2.
+            square = along - linear
+            primal = 0.5 * square + alpha * norms
+            dual = scale * along - 0.5 * scale * scale * square
+            gap = primal - dual
+            if step == 0:
+                # The objective is not quadratic where rows become zero: an
+                # extrapolation that does not lower it is dropped.
+                if not primal < best:
+                    for p in range(2 * size):
+                        state[p] = past[DEPTH, p]
+            elif (
+                not moved
+                or gap <= target
+                or gap <= relative * primal
+                or epochs >= max_epochs
+            ):
+                break
+            for p in range(2 * size):
+                past[step, p] = state[p]
+            if step == DEPTH:
+                best = primal
+                _extrapolate(past, equations, state)
+                step = 0
+                continue
+            step += 1
+            epochs += 1
+            moved = False
+            for j in range(k):
+                # In row w alone, the objective is curvature/2 |w|^2 - <v, w> + alpha
+                # |w|, with v = q + curvature w: the minimizer is v, shortened by alpha,
+                # over the curvature.
+                curvature = G[j, j]
+                square = 0.0
+                for p in range(j, size, k):
+                    v = state[size + p] + curvature * state[p]
+                    square += v * v
+                shrink = 0.0
+                if square > alpha * alpha and curvature > 0.0:
+                    shrink = (1.0 - alpha / np.sqrt(square)) / curvature
+                for p in range(j, size, k):
+                    new = shrink * (state[size + p] + curvature * state[p])
+                    change = new - state[p]
+                    if change != 0.0:
+                        moved = True
+                        state[p] = new
+                        first = size + p - j
+                        for i in range(k):
+                            state[first + i] -= change * G[j, i]
+        certificates[a, 0] = epochs
+        certificates[a, 1] = primal
+        certificates[a, 2] = dual
+        for p in range(size):
+            W[a, p] = state[p]
+
+
+@inner
+def _extrapolate(past: Array, equations: Array, state: Array) -> None:
+    """Combine iterates as in `combination`, in place; Q is linear in W but for the
+    constant c, and the weights sum to 1: the same combination serves both.
+    """
+    size = past.shape[1] // 2
+    for i in range(DEPTH):
+        for j in range(DEPTH):
+            equations[i, j] = 0.0
+        equations[i, DEPTH] = 1.0
+    for p in range(size):
+        for i in range(DEPTH):
+            change = past[i + 1, p] - past[i, p]
+            for j in range(DEPTH):
+                equations[i, j] += change * (past[j + 1, p] - past[j, p])
+    trace = 0.0
+    for i in range(DEPTH):
+        trace += equations[i, i]
+    for i in range(DEPTH):
+        equations[i, i] += 1e-12 * trace
+    # Gauss-Jordan elimination: the matrix is positive definite.
+    for i in range(DEPTH):
+        for j in range(DEPTH):
+            if j != i:
+                factor = equations[j, i] / equations[i, i]
+                for column in range(i, DEPTH + 1):
+                    equations[j, column] -= factor * equations[i, column]
+    total = 0.0
+    for i in range(DEPTH):
+        total += equations[i, DEPTH] / equations[i, i]
+    for p in range(2 * size):
+        state[p] = 0.0
+        for i in range(DEPTH):
+            weight = equations[i, DEPTH] / equations[i, i] / total
+            state[p] += weight * past[i + 1, p]
 
 
 def combination(past: Array) -> Array:
@@ -395,39 +316,10 @@ def combination(past: Array) -> Array:
     return np.eye(DEPTH)[-1]
 
 
-def _combinations(past: Array) -> Array:
-    """Return the weights (m, DEPTH) of iterates (m, DEPTH + 1, k) of m problems."""
-    changes = np.diff(past, axis=1)
-    M = changes @ changes.transpose(0, 2, 1)
-    M += 1e-12 * np.trace(M, axis1=1, axis2=2)[:, None, None] * np.eye(DEPTH)
-    try:
-        weights = np.linalg.solve(M, np.ones((len(M), DEPTH, 1)))[:, :, 0]
-    except np.linalg.LinAlgError:
-        return np.array([combination(iterates) for iterates in past])
-    total = weights.sum(axis=1, keepdims=True)
-    usable = np.isfinite(total) & (total != 0.0)
-    divisor = np.where(usable, total, 1.0)
-    last_only = np.eye(DEPTH)[-1]
-    return np.where(usable, weights / divisor, last_only)
-
-
-def _values(W: Array, Q: Array, c: Array, alpha: float) -> Array:
-    """Return `_value` for m problems of one column each, from arrays (m, k, 1)."""
-    terms = alpha * np.abs(W) - 0.5 * W * (c + Q)
-    return np.asarray(terms.sum(axis=(1, 2)))
-
-
 def _combined(weights: Array, past: Array) -> Array:
     """Return the weighted sum of all iterates but the first."""
     iterates = past[1:].reshape(DEPTH, -1)
     return np.asarray(weights @ iterates).reshape(past.shape[1:])
-
-
-def _value(W: Array, Q: Array, c: Array, alpha: float) -> float:
-    """Return the objective less energy / 2, from Q = c - G W."""
-    norms = np.sqrt(np.einsum("jt,jt->j", W, W)).sum()
-    # 1/2 <W, G W> - <W, c> with G W = c - Q.
-    return float(alpha * norms - 0.5 * np.vdot(W, c + Q))
 
 
 class DesignColumns(NamedTuple):
@@ -530,7 +422,7 @@ def descend_residual(
     return max_epochs
 
 
-@compiled
+@summing
 def _sweep(
     dense: Array,
     values: Array,
@@ -579,7 +471,7 @@ def _sweep(
                 for t in range(T):
                     move[t] += value * F[row, t]
         # The products of the centered column with the residual, x'F - mean s', and the
-        # step as in `_epochs`.
+        # step as in `_descend_path`.
         square = 0.0
         for t in range(T):
             move[t] += curvature * W[j, t] - means[j] * s[t]

@@ -37,9 +37,9 @@ from mtlrun.problem.taskdata import Design as DesignMatrix
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import (
+    Descent,
     DesignColumns,
     descend,
-    descend_all,
     descend_residual,
 )
 
@@ -290,43 +290,65 @@ class Design:
                 max_epochs,
             )
         else:
-            q = np.ascontiguousarray(Q[chosen, tasks])
-            epochs = descend(
-                self._gram_of(chosen),
-                part,
-                q,
-                float(square),
-                alpha,
-                target,
-                max_epochs,
+            G = self._gram_of(chosen)
+            gradient = Q[chosen, tasks]
+            used = np.flatnonzero(part.any(axis=1))
+            cross = gradient + G[:, used] @ part[used]
+            # |B|^2 = |R|^2 + <W, Q> + <W, c> for the residual R = B - A W.
+            energy = square + np.vdot(part, gradient + cross)
+            descent = descend(
+                G,
+                cross.T,
+                np.atleast_1d(energy),
+                [alpha],
+                absolute=target,
+                max_epochs=max_epochs,
+                start=part.T,
             )
+            epochs = int(descent.epochs[0])
+            part = descent.coef[0].T
         W[chosen, tasks] = part
         # Coefficients that stay zero cost next to nothing.
         return epochs, float(epochs) * np.count_nonzero(part) * width
 
-    def descend_all(
+    def descend(
         self,
-        W: Array,
-        alpha: float,
-        targets: tuple[float, float],
-        max_epochs: int,
+        alphas: Sequence[float] | Array,
         *,
-        by_entry: bool,
-    ) -> tuple[int, float, float]:
-        """Solve the problem of all features and tasks; W changes in place.
+        rows: bool,
+        scale: float,
+        tol: float,
+        null: float,
+        max_epochs: int,
+        start: Array | None = None,
+    ) -> Descent:
+        """Solve the problem of all features and tasks for each strength.
 
-        See `descend_all`.
+        Parameters
+        ----------
+        alphas, max_epochs, start
+            As of `descend`, for a loss of scale 1.
+        rows : bool
+            Whether the penalty is on rows, not on entries.
+        scale, null : float
+            Scale of the loss, and the null objective of the scaled loss.
+        tol : float
+            Relative duality gap to stop at.
         """
         assert self._full is not None
-        return descend_all(
+        # With half of both, the gaps of single tasks add up to at most what is allowed.
+        part = tol if rows else 0.5 * tol
+        n_groups = 1 if rows else self.data.n_tasks
+        return descend(
             self._full,
-            W,
-            self._cross,
+            self._cross.T,
             self.energy,
-            alpha,
-            targets,
-            max_epochs,
-            by_entry=by_entry,
+            alphas,
+            absolute=part * NULL_SHARE * null / (scale * n_groups),
+            relative=part,
+            max_epochs=max_epochs,
+            by_task=not rows,
+            start=start,
         )
 
     @property
@@ -574,23 +596,21 @@ class _LassoIteration:
         size = float(len(self.W) * self.W.size)
         affordable = max(_AT_LEAST, self.max_work / size)
         max_epochs = int(min(tracker.max_iter, affordable))
-        # With half of both, the gaps of single tasks add up to at most what is allowed.
-        part = 0.5
-        if self.rows:
-            part = 1.0
-        least = NULL_SHARE * tracker.null / (self.scale * len(self.groups))
-        targets = (part * tracker.tol * least, part * tracker.tol)
-        epochs, primal, dual = self.design.descend_all(
-            self.W,
-            self.alpha,
-            targets,
-            max_epochs,
-            by_entry=not self.rows,
+        descent = self.design.descend(
+            [self.alpha],
+            rows=self.rows,
+            scale=self.scale,
+            tol=tracker.tol,
+            null=tracker.null,
+            max_epochs=max_epochs,
+            start=self.W.T,
         )
+        self.W = descent.coef[0].T
+        epochs = int(descent.epochs[0])
         is_done = tracker.check(
             epochs,
-            self.scale * primal,
-            self.scale * max(dual, 0.0),
+            self.scale * float(descent.primal[0]),
+            self.scale * max(float(descent.dual[0]), 0.0),
             self.W,
         )
         if is_done:

@@ -30,7 +30,7 @@ from mtlrun.solvers.hierarchical.covariance import (
     lbfgs,
     newton,
 )
-from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue
+from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue, as_matrix
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -134,11 +134,6 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
         )
     if name == "full":
         return _fit_full(problem, fit_covariance(problem, "diagonal"))
-    return _fit_grouped(problem, name)
-
-
-def _fit_grouped(problem: HierarchicalProblem, name: str) -> Result:
-    """Fit a diagonal covariance, see `HierarchicalProblem.grouped_variances`."""
     if name in ("none", "intercept"):
         m = problem.marginal(np.zeros(1 if name == "intercept" else 0, dtype=int))
     else:
@@ -189,10 +184,8 @@ def grown(
     m = base.m
 
     def gradient(model: Result) -> Array:
-        Theta = model.fit.value.Theta
-        if Theta.ndim == 1:
-            Theta = np.diag(Theta)
-        return m(Theta, model.fit.value.kappa).G
+        value = model.fit.value
+        return m(as_matrix(value.Theta), value.kappa).G
 
     def fit(model: Result, structure: FactorCovariance, x: Array) -> Result:
         covariance_fit = lbfgs(

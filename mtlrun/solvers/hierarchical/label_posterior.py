@@ -139,18 +139,14 @@ class NodePosterior(LabelPosterior):
                 continue
             deviation = block.deviation[positions[0]]
             at_nodes = odds[:, None] + A[:, self.random] @ deviation.T
-            of_mean = self._variance_of_mean(A, task)
+            # The part of the variances that is due to the estimated mean.
+            no_covariance = np.zeros_like(self.mean_covariance)
+            given_mean = LabelPosterior(self.Theta, no_covariance, self.roots)
+            difference = self.variances(A, task) - given_mean.variances(A, task)
+            of_mean = np.maximum(difference, 0.0)
             at_nodes = averaged_odds(at_nodes, of_mean[:, None])
             return log_odds_of_mean(at_nodes, block.share[positions[0]])
         return normal_averaged_odds(odds, self.variances(A, task))
-
-    def _variance_of_mean(self, A: Array, task: int) -> Array:
-        """Return the part of the variances that is due to the estimated mean, (n,)."""
-        given_mean = LabelPosterior(
-            self.Theta, np.zeros_like(self.mean_covariance), self.roots
-        )
-        difference = self.variances(A, task) - given_mean.variances(A, task)
-        return np.asarray(np.maximum(difference, 0.0))
 
 
 def row_variances(X: Array, F: Array, posterior: LabelPosterior) -> Array:

@@ -53,6 +53,7 @@ from mtlrun.solvers.hierarchical.label_posterior import (
     root_of,
     row_variances,
 )
+from mtlrun.solvers.hierarchical.marginal import as_matrix
 from mtlrun.solvers.hierarchical.separation import separating_columns
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -261,10 +262,8 @@ class Laplace:
 
     def covariance(self, Theta: Array) -> Array:
         """Return Theta, or its diagonal, as the covariance of all columns, (p, p)."""
-        if Theta.ndim == 1:
-            Theta = np.diag(Theta)
         full = np.zeros((self.p, self.p))
-        full[np.ix_(self.random, self.random)] = Theta
+        full[np.ix_(self.random, self.random)] = as_matrix(Theta)
         return full
 
     def alone(self, value: LaplaceValue) -> Array:
@@ -317,10 +316,43 @@ class Laplace:
     def task_sums(
         self, index: int, mu: Array, S: Array, v: Array, rooted: bool = False
     ) -> TaskSums:
-        """Return the contributions of a block; the modes are searched from v (T, q)."""
+        """Return the contributions of a block; the modes are searched from v (T, q).
+
+        With `rooted`, they include roots F of B.
+        """
         block = self.blocks[index]
+        X = block.X
+        E, basis = _loadings(self._Z[index], S)
         start = v[block.tasks]
-        return _evaluated(block, self._Z[index], mu, S, start, self.random, rooted)
+        if basis is not None:
+            start = _sums(basis, start)
+        a, eta, log_p, residual, W, M = find_modes(block, E, X @ mu, start)
+        _, logdets = np.linalg.slogdet(M)
+        D = float(-2 * log_p.sum() + np.square(a).sum() + logdets.sum())
+        identities = np.broadcast_to(np.eye(M.shape[1]), M.shape)
+        inverse = np.linalg.solve(M, identities)
+        EM = E @ inverse
+        moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
+        r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
+        XWX = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
+        if basis is None:
+            XWE = XWX[:, :, self.random] @ S
+        else:
+            XWE = X.transpose(0, 2, 1) @ (W[:, :, None] * E)
+        B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
+        F = np.zeros((len(B), 0, B.shape[2]))
+        if rooted and X.shape[1] < X.shape[2]:
+            # B = X'P X: the root of P has fewer rows than the root of B.
+            WE = W[:, :, None] * E
+            diagonals = W[:, :, None] * np.eye(W.shape[1])
+            P = diagonals - WE @ inverse @ WE.transpose(0, 2, 1)
+            F = root_of(P) @ X
+        elif rooted:
+            F = root_of(B)
+        modes = a
+        if basis is not None:
+            modes = _times(basis, a)
+        return TaskSums(modes, D, _sums(X, residual), r, B, eta, F)
 
     def _covariances(
         self,
@@ -388,53 +420,6 @@ class TaskSums:
     B: Array
     eta: Array
     F: Array
-
-
-def _evaluated(
-    block: PaddedRows,
-    Z: Array,
-    mu: Array,
-    S: Array,
-    v: Array,
-    random: Array,
-    rooted: bool = False,
-) -> TaskSums:
-    """Return the contributions of a block, with the modes searched from v.
-
-    With `rooted`, they include roots F of B.
-    """
-    X = block.X
-    E, basis = _loadings(Z, S)
-    start = v
-    if basis is not None:
-        start = _sums(basis, v)
-    a, eta, log_p, residual, W, M = find_modes(block, E, X @ mu, start)
-    _, logdets = np.linalg.slogdet(M)
-    D = float(-2 * log_p.sum() + np.square(a).sum() + logdets.sum())
-    identities = np.broadcast_to(np.eye(M.shape[1]), M.shape)
-    inverse = np.linalg.solve(M, identities)
-    EM = E @ inverse
-    moved = W * (1 - 2 * expit(eta)) * (EM * E).sum(axis=2)
-    r = _sums(X, moved - W * _times(EM, _sums(E, moved)))
-    XWX = X.transpose(0, 2, 1) @ (W[:, :, None] * X)
-    if basis is None:
-        XWE = XWX[:, :, random] @ S
-    else:
-        XWE = X.transpose(0, 2, 1) @ (W[:, :, None] * E)
-    B = XWX - XWE @ inverse @ XWE.transpose(0, 2, 1)
-    F = np.zeros((len(B), 0, B.shape[2]))
-    if rooted and X.shape[1] < X.shape[2]:
-        # B = X'P X: the root of P has fewer rows than the root of B.
-        WE = W[:, :, None] * E
-        diagonals = W[:, :, None] * np.eye(W.shape[1])
-        P = diagonals - WE @ inverse @ WE.transpose(0, 2, 1)
-        F = root_of(P) @ X
-    elif rooted:
-        F = root_of(B)
-    modes = a
-    if basis is not None:
-        modes = _times(basis, a)
-    return TaskSums(modes, D, _sums(X, residual), r, B, eta, F)
 
 
 def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
@@ -872,7 +857,10 @@ class _LaplaceObjective:
         W = self.m.coefficients(self.value)
         value = self.m(mu, self.structure.theta(x), W)
         mu_slope = self.unit.T @ value.g_mu
-        x_slope = self.structure.gradient(x, self._inner(value.G))
+        G = value.G
+        if isinstance(self.structure, GroupedVariances):
+            G = np.diag(G)
+        x_slope = self.structure.gradient(x, G)
         slope = np.concatenate([mu_slope, x_slope])
         if value.criterion <= self.value.criterion + self.rounding or not len(self.x):
             self.value = value
@@ -890,11 +878,6 @@ class _LaplaceObjective:
         self.rounding = 1e-12 * (1 + abs(self.value.criterion))
         self(np.append(z, x))
         self.rounding = 0.0
-
-    def _inner(self, G: Array) -> Array:
-        if isinstance(self.structure, GroupedVariances):
-            return np.diag(G)
-        return G
 
 
 def minimized(

@@ -607,7 +607,7 @@ def whitened(
     V = product @ RJ.transpose(0, 2, 1)
     C = cholesky_of_one_plus(V)
     if len(C) == 1 and k >= _LARGE:
-        inverse = _triangular_inverse(C[0])[None]
+        inverse = np.ascontiguousarray(dtrtri(C[0], lower=1)[0])[None]
     else:
         inverse = invert(C)
     diagonals = C[:, np.arange(k), np.arange(k)]
@@ -618,6 +618,13 @@ def whitened(
     else:
         z = np.matmul(inverse, block.z[:, :, None])[:, :, 0]
     return inverse @ block.R, z, logdet
+
+
+def as_matrix(Theta: Array) -> Array:
+    """Return a covariance as a matrix; an array with one axis is its diagonal."""
+    if Theta.ndim == 1:
+        return np.diag(Theta)
+    return Theta
 
 
 def cholesky_of_one_plus(V: Array) -> Array:
@@ -638,14 +645,6 @@ def cholesky_of_one_plus(V: Array) -> Array:
             V[:, diagonal, diagonal] += 99.0 * share * trace
             share *= 100.0
     return np.linalg.cholesky(V)
-
-
-def _triangular_inverse(C: Array) -> Array:
-    """Return the inverse of a lower triangular matrix (k, k) without zeros on its
-    diagonal.
-    """
-    inverse, _ = dtrtri(C, lower=1)
-    return np.ascontiguousarray(inverse)
 
 
 def inverse_by_halves(C: Array) -> Array:

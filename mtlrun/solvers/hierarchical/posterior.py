@@ -17,6 +17,7 @@ from mtlrun.solvers.hierarchical.compress import Compressed, weighted
 from mtlrun.solvers.hierarchical.marginal import (
     Marginal,
     MarginalValue,
+    as_matrix,
     cholesky_of_one_plus,
 )
 
@@ -227,9 +228,7 @@ def containment_df(
 
 def posterior_of(m: Marginal, v: MarginalValue) -> Posterior:
     """Return the posterior at given variances."""
-    random_Theta = v.Theta
-    if v.Theta.ndim == 1:
-        random_Theta = np.diag(v.Theta)
+    random_Theta = as_matrix(v.Theta)
     Theta = np.zeros((m.data.p, m.data.p))
     Theta[np.ix_(m.random, m.random)] = random_Theta
     W = np.repeat(v.mu[None], m.data.T, axis=0)

@@ -24,7 +24,7 @@ from scipy.stats import chi2
 
 from mtlrun.solvers.hierarchical.covariance import GroupedVariances
 from mtlrun.solvers.hierarchical.fit import Result
-from mtlrun.solvers.hierarchical.marginal import MarginalValue
+from mtlrun.solvers.hierarchical.marginal import MarginalValue, as_matrix
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of, shares
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -141,7 +141,7 @@ def profile_interval(
         None for a lower end of 0, and for an upper end beyond all bounds.
     """
     limit = result.criterion + float(chi2.ppf(level, 1))
-    estimate = float(np.sum(K * _as_matrix(result.fit.value.Theta)))
+    estimate = float(np.sum(K * as_matrix(result.fit.value.Theta)))
     # An estimate of zero is far below the variance of a coefficient that one task
     # estimates.
     unit = float(np.diag(K) @ result.m.scale)
@@ -232,9 +232,3 @@ class _Profile:
         h = c / s**2
         gradient = s * g - s * float(x @ g) * h_gradient / (2 * h)
         return value.criterion, gradient
-
-
-def _as_matrix(Theta: Array) -> Array:
-    if Theta.ndim == 1:
-        return np.diag(Theta)
-    return Theta

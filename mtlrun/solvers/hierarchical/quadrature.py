@@ -63,6 +63,7 @@ from mtlrun.solvers.hierarchical.logistic import (
     root,
     select,
 )
+from mtlrun.solvers.hierarchical.marginal import as_matrix
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -490,11 +491,9 @@ def predicted_reduction(value: LaplaceValue) -> float:
     _, reduction = mean_step(value)
     slopes = np.diag(value.G)
     curvatures = np.maximum(np.diag(value.squares), 1e-300)
-    Theta = value.Theta
-    if Theta.ndim == 2:
-        Theta = np.diag(Theta)
     # A variance cannot fall below zero.
-    steps = np.maximum(-slopes / curvatures, -Theta)
+    variances = np.diag(as_matrix(value.Theta))
+    steps = np.maximum(-slopes / curvatures, -variances)
     falls = -(slopes * steps + 0.5 * curvatures * np.square(steps))
     return reduction + float(falls.sum())
 
@@ -584,7 +583,12 @@ def _profile(
     if largest > 0:
         direction = x / largest
     for std in PROFILE_STDS:
-        points.append(_scaled_start(laplace, mean, std * direction))
+        # Probabilities that are averaged over tasks are nearer to 1/2: so the mean that
+        # gives the rows the same labels is larger than the one of a model of all rows.
+        Theta = laplace.m.covariance(laplace.structure.theta(std * direction))
+        variance = float((laplace.m.moments() * Theta).sum())
+        factor = np.sqrt(1 + ATTENUATION * variance)
+        points.append(_placed(laplace, mean * factor, std * direction))
     points.sort(key=lambda point: float(np.abs(point.fit.x).max()))
     return points
 
@@ -608,17 +612,6 @@ def _enlarged(laplace: LaplaceFit, smaller: LaplaceFit) -> list[LaplaceFit]:
             x = x[: structure.n_parameters]
         points.append(_placed(laplace, smaller.fit.value.mu, x))
     return points
-
-
-def _scaled_start(laplace: LaplaceFit, mean: Array, x: Array) -> LaplaceFit:
-    """Return D for parameters x, with the mean that gives the rows the same labels.
-
-    Probabilities that are averaged over tasks are nearer to 1/2: so the mean of the
-    coefficients is larger than that of one model of all rows.
-    """
-    Theta = laplace.m.covariance(laplace.structure.theta(x))
-    variance = float((laplace.m.moments() * Theta).sum())
-    return _placed(laplace, mean * np.sqrt(1 + ATTENUATION * variance), x)
 
 
 def _placed(fit: LaplaceFit, mu: Array, x: Array) -> LaplaceFit:

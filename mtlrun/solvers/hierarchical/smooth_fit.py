@@ -343,7 +343,11 @@ class VarianceSearch:
         for _ in range(self.max_iter):
             limit = max(self.tolerance(objective), coarse)
             # A trial near the best point with the same curves would end there.
-            if self._is_trial and self._is_return(value.theta, objective):
+            if (
+                self._is_trial
+                and objective < self.objective + HOPELESS
+                and self._curves(value.theta) == self._curves(self.best.theta)
+            ):
                 return False
             if next_step is None:
                 next_step = self._step(value)
@@ -386,11 +390,6 @@ class VarianceSearch:
         self.reduction = float(reduction)
         self.has_stalled = has_stalled
         return True
-
-    def _is_return(self, theta: Array, objective: float) -> bool:
-        """Return whether a point is near the best point and has the same curves."""
-        has_same_curves = self._curves(theta) == self._curves(self.best.theta)
-        return bool(has_same_curves and objective < self.objective + HOPELESS)
 
     def _curves(self, theta: Array) -> bytes:
         """Return which curved parts have a variance, as a key."""
@@ -490,19 +489,15 @@ class VarianceSearch:
             if int(part) in self._rejected:
                 continue
             if self.best.theta[part] > 0:
-                changed |= self._drop(int(part))
+                theta = self.best.theta.copy()
+                theta[part] = 0.0
+                is_better = self.try_start(theta)
+                if not is_better:
+                    self._rejected.add(int(part))
+                changed |= is_better
             else:
                 changed |= self.add_part(int(part))
         return changed
-
-    def _drop(self, part: int) -> bool:
-        """Leave a part out if that lowers F."""
-        theta = self.best.theta.copy()
-        theta[part] = 0.0
-        is_better = self.try_start(theta)
-        if not is_better:
-            self._rejected.add(part)
-        return is_better
 
     def add_part(self, part: int) -> bool:
         """Let a part in if that lowers F."""

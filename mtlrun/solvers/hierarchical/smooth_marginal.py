@@ -166,7 +166,8 @@ class SmoothMarginal:
 
     def differentiate(self, solution: SmoothSolution) -> SmoothValue:
         """Return D with its gradient at the theta evaluated last."""
-        GU = self._image_of(solution.U, solution.G)
+        # The first m rows of G U.
+        GU = product_without_zeros(solution.G[:-2], solution.U)
         traces, squares = self._first_order(solution, GU)
         squares = squares * self._precision(solution)
         return SmoothValue(
@@ -176,10 +177,6 @@ class SmoothMarginal:
             squares=squares,
             GU=GU,
         )
-
-    def _image_of(self, U: Array, G: Array) -> Array:
-        """Return the first m rows of G U, without the zeros in U."""
-        return product_without_zeros(G[:-2], U)
 
     def _precision(self, solution: SmoothSolution) -> float:
         """Return the derivative of nu log s2 in nu s2, about 1 / s2."""

@@ -363,7 +363,10 @@ class SmoothPosterior:
         ones = np.ones((len(features), 1))
         # How the prediction depends on u and mu, given the residuals of the task.
         contrast = np.hstack([features, ones])
-        variance = self._missed_variance(rows, n_averaged)
+        # The prior variance that the common features miss.
+        variance = np.zeros(len(features))
+        for theta, part in zip(self.theta, self.data.design.common, strict=False):
+            variance += theta * average(part.unseen_variance(rows))
         if not is_common:
             variance += self._own_variance(rows, n_averaged)
         task_data = replace(self.task_rows(task), design=design)
@@ -481,15 +484,6 @@ class SmoothPosterior:
         explained = (w * k_total).sum(axis=1)
         excess = np.clip(excess, 0.0, np.maximum(explained, 0.0))
         return np.maximum(slopes, 0.0), excess
-
-    def _missed_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
-        """Return the prior variance of averages that the common features miss."""
-        n = len(rows) // n_averaged
-        variance = np.zeros(n)
-        for theta, part in zip(self.theta, self.data.design.common, strict=False):
-            missed = part.unseen_variance(rows).reshape(n, n_averaged)
-            variance += theta * missed.mean(axis=1)
-        return variance
 
     def _own_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
         """Return the prior variance of averages of the parts of a task."""

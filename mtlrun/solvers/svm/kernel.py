@@ -26,6 +26,8 @@ from mtlrun.utils.jit import comparing, compiled, inner
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+#: Megabytes for rows of a kernel matrix that are made when they are needed.
+CACHE_MB = 200.0
 # Rows with more non-zeros than that make LIBSVM's own products of rows slower than a
 # matrix made beforehand.
 _FEW_ENTRIES = 32
@@ -131,7 +133,7 @@ def run_libsvm(
     *,
     tol: float = 1e-3,
     max_iter: int = -1,
-    cache_size: float = 200,
+    cache_size: float = CACHE_MB,
 ) -> tuple[Array, float, int, bool]:
     """Return dual variables, intercept, steps, and whether LIBSVM converged.
 
@@ -446,7 +448,7 @@ def solve_without_intercept(
     gap: float = 0.0,
     max_iter: int = 1_000_000,
     precompute: bool = True,
-    cache_size: float = 200,
+    cache_size: float = CACHE_MB,
     callback: Callback | None = None,
 ) -> SolverResult:
     """Fit an SVM with the multi-task kernel by greedy steps in its dual.
@@ -550,13 +552,13 @@ def solve_without_intercept(
     return result
 
 
-def greedy_bytes(n: int, cache_size: float) -> float:
+def greedy_bytes(n: int) -> float:
     """Return the bytes for n variables besides the kernel.
 
     They are for a part of the variables, and for the cache.
     """
     part_bytes = 3 * 8.0 * min(n, _MOST) ** 2
-    cache_bytes = min(8.0 * float(n) ** 2, cache_size * 2**20)
+    cache_bytes = min(8.0 * float(n) ** 2, CACHE_MB * 2**20)
     return part_bytes + cache_bytes
 
 

@@ -2,6 +2,8 @@
 properties of tables.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
@@ -11,7 +13,7 @@ from mtlrun.data.sets.simulate import simulate_families, simulate_rmtl
 from mtlrun.data.splits import fewer_rows
 from mtlrun.engine.job import choice_of
 from mtlrun.errors import DataError
-from mtlrun.papers.atlas.gain import COLUMNS, gain, properties
+from mtlrun.papers.atlas.gain import COLUMNS, gain, properties, protocol_of
 
 FEW = {"methods": ["HierarchicalMTL", "GraphMTL"], "folds": 3, "search": 2}
 
@@ -36,6 +38,20 @@ def test_tasks_with_different_slopes_gain_and_unrelated_tasks_do_not():
         < values_by_family["slopes"]["high"]
     )
     assert values_by_family["slopes"]["rows_per_task"] == 6
+
+
+def test_a_gain_that_may_not_reach_the_smallest_one_does_not_help(monkeypatch):
+    table = families("clusters")
+    clear = gain(table, seed=0, rows=16, **FEW).values
+    assert clear["helps"] == 1
+
+    def demanding(*args):
+        return replace(protocol_of(*args), smallest=1e6)
+
+    monkeypatch.setattr("mtlrun.papers.atlas.gain.protocol_of", demanding)
+    small = gain(table, seed=0, rows=16, **FEW).values
+    assert small["low"] == clear["low"] > 0
+    assert small["helps"] == 0
 
 
 def test_the_table_contains_every_method():

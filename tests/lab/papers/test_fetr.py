@@ -1,5 +1,6 @@
 """Analyses of relationship learning: results, errors, audit of the printed table."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -217,6 +218,26 @@ def test_the_extrapolated_error_matches_a_fit_to_more_rows(gaussian, method, gri
     assert np.isnan(result.per_task["distance"][0]) == (
         result.per_task["distance"][1] is not None
     )
+
+
+def test_the_slope_of_the_learning_curve_is_relative_to_its_limit(gaussian):
+    # Noise of variance 100: the slope in units of the error is 100 times as large.
+    noisy = replace(gaussian, X=gaussian.X[:700], y=10 * gaussian.y[:700])
+    rows = np.arange(700)
+    noisy.splits = {"fixed": [(rows[:600], rows[600:])]}
+    result = learning_curve(
+        noisy,
+        seed=0,
+        method="STL",
+        grid={"alpha": [1e-3]},
+        rows=10**6,
+        repeats=2,
+        partitions=2,
+    )
+    curve = result.curves["error"]
+    slope, limit = np.polyfit(1 / np.array(curve.x), curve.y, 1)
+    assert limit == pytest.approx(1, abs=0.02)
+    assert result.values["slope"] == pytest.approx(slope, rel=0.25)
 
 
 @pytest.mark.parametrize(

@@ -263,6 +263,16 @@ def test_algorithm_2_runs_on_the_slopes_at_equal_weights(plane):
         algorithm_2(plane, seed=0, variant="other", kernels=KERNELS)
 
 
+def test_the_end_of_algorithm_2_is_relative_to_the_best_objective(plane):
+    # With tiny costs all multipliers are at their bound C: objectives grow with C^2.
+    small, large = (
+        algorithm_2(plane, seed=0, variant="corrected", kernels=KERNELS, C=C).values
+        for C in (1e-5, 2e-5)
+    )
+    assert small["over_best"] != 0
+    assert small["over_best"] == pytest.approx(large["over_best"], rel=1e-3)
+
+
 def test_the_repaired_update_moves_weights_to_equal_ones_and_does_not_minimize():
     slopes = -np.random.default_rng(0).uniform(size=(5, 4))
     start = np.full((5, 4), 0.25)

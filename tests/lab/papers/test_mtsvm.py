@@ -320,6 +320,37 @@ def test_differences_are_relative_to_the_optimum_and_those_until_the_printed_alg
     assert values["difference_at_dcd_time"] == pytest.approx(expected)
 
 
+def test_no_run_comes_nearer_than_the_accuracy_of_the_optimum(plane, monkeypatch):
+    exact = mtsvm.svm_convergence(plane, seed=0, solver="paper", C=1.0).values
+    optimum = exact["optimum"]
+    reference = mtsvm_runs.ReferenceOptimum(optimum, 1e-3 * optimum, "")
+    monkeypatch.setattr(mtsvm, "optimum_of", lambda *args: reference)
+    values = mtsvm.svm_convergence(plane, seed=0, solver="paper", C=1.0).values
+    assert values["seconds_to_1e-2"] > 0
+    assert np.isnan(values["seconds_to_1e-4"])
+
+
+def test_before_the_first_certificate_the_model_is_zero(plane, monkeypatch):
+    looks = itertools.count()
+    # LIBSVM needs a second for each run, the printed algorithm milliseconds for all.
+    monkeypatch.setitem(mtsvm_runs.CLOCKS, "wall", lambda: float(next(looks)))
+    values = mtsvm.svm_convergence(
+        plane,
+        seed=0,
+        solver="mtk-intercept",
+        C=1.0,
+        tolerances=[1.0, 0.1],
+        seconds=1e9,
+        reference_seconds=1e9,
+    ).values
+    optimum = values["optimum"]
+    assert values["dcd_seconds"] < 1
+    # The zero model has the dual objective 0 and the primal one C n.
+    assert values["difference_at_dcd_time"] == pytest.approx(optimum)
+    primal = values["primal_difference_at_dcd_time"]
+    assert primal == pytest.approx(plane.n_samples - optimum)
+
+
 @pytest.mark.parametrize("solver", ["block", "paper", "kernel"])
 def test_runs_are_precise_if_the_objective_is_near_zero(solver):
     # Two distant classes in large units: the smallest objective is 1e-6 of that of the

@@ -12,7 +12,7 @@ from mtlrun.lab.experiment.claims import Verdict
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.figures import dumbbells
 from mtlrun.lab.report.formats import html_report
-from mtlrun.show.drawing import draw_dumbbell, svg
+from mtlrun.show.drawing import draw, svg
 from mtlrun.show.figures import Dumbbell, DumbbellPanel, PublishedPair
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
@@ -96,7 +96,7 @@ def test_names_of_neighbors_occur_once_and_do_not_overlap():
         PublishedPair(f"method {i}", i, i + 0.5, 0.2, bool(i % 2)) for i in range(12)
     ]
     panels = [DumbbellPanel(name, "error", pairs) for name in "abc"]
-    canvas = draw_dumbbell(Dumbbell("d", "Errors", panels))
+    canvas = draw(Dumbbell("d", "Errors", panels))
     renderer = FigureCanvasAgg(canvas).get_renderer()
     canvas.draw(renderer)
     left, right, below = canvas.axes

@@ -17,7 +17,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,9 +26,6 @@ from scipy import sparse
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.names import is_missing, is_number, whole
 from mtlrun.errors import DataError, counted, shorten
-
-if TYPE_CHECKING:
-    pass
 
 _BLOCK = 1 << 20  # characters
 _SHOWN = 40  # characters of a wrong value
@@ -231,8 +228,26 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
     if word in ("string", "date"):
         return Attribute(name, raw, {}, number, open=True)
     if kind.startswith("{") and kind.endswith("}"):
-        values = _declared_values(kind[1:-1], file, number, match.start(2) + 2)
-        return Attribute(name, raw, _nominal_codes(values), number)
+        body = kind[1:-1]
+        offset = match.start(2) + 2
+        words = _words(body, offset)
+        try:
+            fields = list(_fields(body, file, number, offset))
+        except DataError:
+            if words is None:
+                raise
+            fields = words
+        # Without commas, blanks separate the values.
+        if len(fields) == 1 and words is not None:
+            fields = words
+        values = [_unquote(text)[0] for text, _ in fields]
+        codes = {value: float(position) for position, value in enumerate(values)}
+        if all(map(is_number, values)):
+            numbers = {value: float(value) for value in values}
+            # Texts such as 1 and 1.0 are different values with the same number.
+            if len(set(numbers.values())) == len(numbers):
+                codes = numbers
+        return Attribute(name, raw, codes, number)
     raise _wrong(
         file,
         number,
@@ -240,34 +255,6 @@ def _read_attribute(text: str, number: int, file: DataFile) -> Attribute:
         f"attribute {name!r} is of type {kind[:30]!r}; wanted numeric, {{nominal}}, "
         "string or date",
     )
-
-
-def _declared_values(body: str, file: DataFile, number: int, offset: int) -> list[str]:
-    """Return the values between the braces of a nominal attribute."""
-    words = _words(body, offset)
-    try:
-        fields = list(_fields(body, file, number, offset))
-    except DataError:
-        if words is None:
-            raise
-        fields = words
-    # Without commas, blanks separate the values.
-    if len(fields) == 1 and words is not None:
-        fields = words
-    return [_unquote(text)[0] for text, _ in fields]
-
-
-def _nominal_codes(values: Sequence[str]) -> dict[str, float]:
-    """Return the number of each value: itself if all are different numbers.
-
-    Else it is the position of the value.
-    """
-    if all(map(is_number, values)):
-        codes = {value: float(value) for value in values}
-        # Texts such as 1 and 1.0 are different values with the same number.
-        if len(set(codes.values())) == len(codes):
-            return codes
-    return {value: float(position) for position, value in enumerate(values)}
 
 
 class _RowParser:
@@ -307,7 +294,15 @@ class _RowParser:
         return X
 
     def sparse_rows(self, block: list[tuple[int, str]]) -> sparse.csr_matrix:
-        self._check_omitted()
+        for attribute in self.attributes:
+            if attribute.codes and not attribute.open:
+                first, code = next(iter(attribute.codes.items()))
+                if code != 0:
+                    text = (
+                        f"rows are sparse, so an omitted {attribute.name!r} would mean "
+                        f"{first!r}, not zero"
+                    )
+                    raise _wrong(self.file, attribute.line, 1, text)
         bodies = [self._body(number, text) for number, text in block]
         if self.numeric and all(map(_NUMERIC_ENTRIES.fullmatch, bodies)):
             X = self._sparse_numbers(bodies)
@@ -326,7 +321,7 @@ class _RowParser:
     def _sparse_numbers(self, bodies: list[str]) -> sparse.csr_matrix | None:
         # An entry is a column and a value: "0 1.5, 3 2".
         pairs = _numbers(" ".join(bodies).replace(",", " "), " ")
-        counts = np.array(list(map(_count_entries, bodies)))
+        counts = np.array([body.count(",") + (body != "") for body in bodies])
         if pairs is None or pairs.size != 2 * counts.sum():
             return None
         columns = pairs[::2].astype(np.int64)
@@ -346,20 +341,6 @@ class _RowParser:
                 return None
         shape = (len(bodies), self.width)
         return sparse.csr_matrix((values, columns, indptr), shape=shape)
-
-    def _check_omitted(self) -> None:
-        for attribute in self.attributes:
-            if (
-                attribute.codes
-                and not attribute.open
-                and next(iter(attribute.codes.values())) != 0
-            ):
-                first = next(iter(attribute.codes))
-                text = (
-                    f"rows are sparse, so an omitted {attribute.name!r} would mean "
-                    f"{first!r}, not zero"
-                )
-                raise _wrong(self.file, attribute.line, 1, text)
 
     def _body(self, number: int, text: str) -> str:
         if not text.startswith("{"):
@@ -571,24 +552,13 @@ def _without_comment(text: str, *, touching: bool = False) -> str:
     return text
 
 
-def _count_entries(body: str) -> int:
-    """Return the number of entries of a sparse row between its braces."""
-    if not body:
-        return 0
-    return body.count(",") + 1
-
-
-def _unescape(match: re.Match[str]) -> str:
-    return _ESCAPES.get(match[1], match[1])
-
-
 def _unquote(text: str) -> tuple[str, str]:
     """Return a name without quotes: (escapes resolved, escapes kept)."""
     if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0]:
         raw = text[1:-1]
     else:
         raw = text
-    return re.sub(r"\\(.)", _unescape, raw), raw
+    return re.sub(r"\\(.)", lambda char: _ESCAPES.get(char[1], char[1]), raw), raw
 
 
 def _wrong(file: DataFile, line: int, column: int, text: str) -> DataError:

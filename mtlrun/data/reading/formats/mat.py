@@ -325,29 +325,19 @@ def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
         element = _element(view, start, order, padded=False)
         start = element.end
         if element.type == COMPRESSED:
-            element = _element(
-                memoryview(_decompressed(element.data, len(content))), 0, order
+            limit = expansion(len(content))
+            tool = zlib.decompressobj()
+            expanded = tool.decompress(element.data, limit)
+            _expect(
+                tool.eof or len(expanded) < limit,
+                f"a variable that expands to more than {limit} bytes",
             )
+            _expect(tool.eof, "compressed data that end too early")
+            element = _element(memoryview(expanded), 0, order)
         _expect(element.type == MATRIX, "an element that is not an array")
         name, kind = _check_array(element.data, order, wanted)
         variables[name] = kind
     return variables
-
-
-def _decompressed(data: memoryview, size: int) -> bytes:
-    """Return a compressed element of a file of `size` bytes.
-
-    Raise an error if it is out of proportion.
-    """
-    limit = expansion(size)
-    tool = zlib.decompressobj()
-    content = tool.decompress(data, limit)
-    _expect(
-        tool.eof or len(content) < limit,
-        f"a variable that expands to more than {limit} bytes",
-    )
-    _expect(tool.eof, "compressed data that end too early")
-    return content
 
 
 def _element(data: memoryview, start: int, order: str, padded: bool = True) -> Element:

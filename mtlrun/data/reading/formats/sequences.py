@@ -176,25 +176,22 @@ def read_fasta(
             raise unequal_length(f"{name}:{line + 1}", len(sequence), length)
         buffer += sequence[start:stop]
         if pattern is not None:
-            labels.append(_header_label(pattern.search(header), name, line))
+            match = pattern.search(header)
+            text = ""
+            if match is not None:
+                text = match.group(1).decode(errors="replace")
+            if text not in ("1", "+1", "-1"):
+                problem = "the header has no label"
+                if text:
+                    problem = f"the label {shorten(text, 40)!r} is not +1 or -1"
+                raise DataError(
+                    f"{name}:{line}: {problem}",
+                    "The option 'label' of the card says how labels are written.",
+                )
+            labels.append(float(text))
     return np.frombuffer(bytes(buffer), dtype=f"S{stop - start}"), np.array(
         labels
     ) if pattern else None
-
-
-def _header_label(match: re.Match[bytes] | None, name: str, line: int) -> float:
-    text = None
-    if match:
-        text = match.group(1).decode(errors="replace")
-    if text not in ("1", "+1", "-1"):
-        problem = "the header has no label"
-        if text:
-            problem = f"the label {shorten(text, 40)!r} is not +1 or -1"
-        raise DataError(
-            f"{name}:{line}: {problem}",
-            "The option 'label' of the card says how labels are written.",
-        )
-    return float(text)
 
 
 # --- the splice junctions of the UCI repository ---

@@ -21,6 +21,7 @@ from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.frames import column_name
 from mtlrun.data.reading.names import (
     MISSING,
+    TrainingColumns,
     as_written,
     is_number,
     with_point,
@@ -90,8 +91,7 @@ def read_text(
     header: bool | None = None,
     skip: int = 0,
     text: Sequence[int] = (),
-    names: Mapping[str, Collection[str]] | None = None,
-    model_columns: Collection[str] | None = None,
+    like: TrainingColumns | None = None,
 ) -> TextTable:
     """Read a rectangular table of text.
 
@@ -112,11 +112,10 @@ def read_text(
     text : sequence of int
         Positions of columns kept as texts, where nothing stands for a missing value;
         negative ones count from the end.
-    names : mapping of str to collection of str, optional
-        Columns of names, which are read as text, and the names of a model: ``NA`` is
-        one of them, or missing.
-    model_columns : collection of str, optional
-        Columns of a model, which a first line of numbers may name.
+    like : TrainingColumns, optional
+        Those of the training rows. Their columns of names are read as text, where
+        ``NA`` is one of the names, or missing. A first line of numbers may name their
+        columns.
 
     Returns
     -------
@@ -142,14 +141,16 @@ def read_text(
         "columns",
         "Use a sparse format, such as svmlight.",
     )
-    cells = _first_cells(line, f"{name}:{first + 1}", delimiter)
+    _, first_record = next(_rows(line, f"{name}:{first + 1}", delimiter, 0), (0, []))
+    # Names of columns, if there is a header.
+    cells = list(map(column_name, first_record))
     if header is None:
         below = [row.split(delimiter) for row in lines[end : end + SAMPLE]]
         numbers = cells
         if delimiter in (";", "\t"):
             # These separators leave the comma to decimals.
             numbers = [cell.replace(",", ".") for cell in cells]
-        header = '"' in line or names_columns(numbers, below, model_columns)
+        header = '"' in line or names_columns(numbers, below, like)
     if header:
         columns = checked_names(cells, f"{name}:{first + 1}")
     else:
@@ -166,10 +167,24 @@ def read_text(
         )
     texts = [k % width for k in text]
     names_by_column = {}
-    for k, column in enumerate(columns):
-        if names and column in names:
-            names_by_column[k] = names[column]
-    options = _pandas_options(delimiter, width)
+    if like is not None:
+        training_texts = like.texts
+        for k, column in enumerate(columns):
+            if column in training_texts:
+                names_by_column[k] = training_texts[column]
+    separator = delimiter
+    if delimiter is None:
+        separator = r"\s+"
+    options = {
+        "sep": separator,
+        "header": None,
+        "names": list(range(width)),
+        "keep_default_na": False,
+        "skipinitialspace": True,
+        "decimal": ".",
+        "low_memory": False,
+        **_EXACT,
+    }
     if _decimal_comma(content, delimiter, name):
         options["decimal"] = ","
     first_character = sum(map(len, lines[:start]))
@@ -193,23 +208,6 @@ def read_text(
         return body.read_as_written(columns.index(column)).rename(column)
 
     return TextTable(frame, header, body.locate, written)
-
-
-def _pandas_options(delimiter: str | None, width: int) -> dict[str, Any]:
-    """Return the arguments of `pandas.read_csv` for numbers with a decimal point."""
-    separator = delimiter
-    if delimiter is None:
-        separator = r"\s+"
-    return {
-        "sep": separator,
-        "header": None,
-        "names": list(range(width)),
-        "keep_default_na": False,
-        "skipinitialspace": True,
-        "decimal": ".",
-        "low_memory": False,
-        **_EXACT,
-    }
 
 
 @dataclass(frozen=True)
@@ -376,12 +374,6 @@ def _wrong_byte(
     )
 
 
-def _first_cells(line: str, location: str, delimiter: str | None) -> list[str]:
-    """Return the cells of the first record as names of columns would be read."""
-    _, texts = next(_rows(line, location, delimiter, 0), (0, []))
-    return list(map(column_name, texts))
-
-
 def _without_markers(column: pd.Series, decimal: str) -> pd.Series:
     """Return a column without the markers that have blanks around them.
 
@@ -476,7 +468,7 @@ def _decimal_comma(content: str, delimiter: str | None, name: str) -> bool:
 def names_columns(
     cells: Sequence[str],
     below: Sequence[Sequence[str]],
-    model_columns: Collection[str] | None = None,
+    like: TrainingColumns | None = None,
 ) -> bool:
     """Whether the cells of a first row name columns.
 
@@ -489,8 +481,8 @@ def names_columns(
     cells : sequence of str
     below : sequence of sequence of str
         Some rows below.
-    model_columns : collection of str, optional
-        Columns that new rows have in common with the training rows.
+    like : TrainingColumns, optional
+        Those of the training rows, where new rows are read.
     """
     if not all(map(is_number, cells)):
         return True
@@ -498,8 +490,8 @@ def names_columns(
     counting = [str(position) for position in range(len(cells))]
     if len(cells) > 2 and list(cells) == counting:
         return True
-    if model_columns is not None:
-        return len(model_columns) > 0 and set(model_columns) <= set(cells)
+    if like is not None:
+        return len(like.columns) > 0 and set(like.columns) <= set(cells)
     return _count_columns(cells) and not any(map(_count_columns, below))
 
 
