@@ -279,7 +279,7 @@ def upgrade(content: Mapping[str, Any]) -> dict[str, Any]:
     another version may lack there is taken from the top level. An option in the command
     gets its present name. Malformed values are left to the models.
     """
-    upgraded = {key: value for key, value in content.items() if value is not None}
+    upgraded = _with_fields(content, content)
     command = str(upgraded.get("command", ""))
     upgraded["command"] = command.replace(" --reading", " --interpretation")
     datasets = upgraded.get("datasets")
@@ -292,17 +292,22 @@ def upgrade(content: Mapping[str, Any]) -> dict[str, Any]:
             if key in upgraded:
                 sections[key] = upgraded[key]
         sections |= _with_fields(config, _CONFIG_KEYS)
-        methods = as_list(config.get("methods"))
-        sections["methods"] = [_with_fields(m, _METHOD_KEYS) for m in methods]
+        sections["methods"] = []
+        for method in as_list(config.get("methods")):
+            sections["methods"].append(_with_fields(method, _METHOD_KEYS))
         upgraded["config"] = sections
     return upgraded
 
 
 def _with_fields(entry: Any, names: Collection[str]) -> Any:
-    """Return the fields of a mapping that have a name and a value."""
-    if not isinstance(entry, dict):
+    """Return the fields of a mapping with some names, as far as they have a value."""
+    if not isinstance(entry, Mapping):
         return entry
-    return {key: entry[key] for key in entry if key in names and entry[key] is not None}
+    fields = {}
+    for key, value in entry.items():
+        if key in names and value is not None:
+            fields[key] = value
+    return fields
 
 
 def made_and_verified(

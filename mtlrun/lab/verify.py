@@ -160,11 +160,18 @@ def verify(
     start = time.monotonic()
     trials = _find_trials(folders, data_dir)
     for folder in folders:
-        _check_writable(folder)
+        check_folder(folder)
+        if (folder / VERIFIED).is_dir():
+            raise UserError(
+                f"{folder / VERIFIED} is a folder, but the result is written there",
+                "Move it away.",
+            )
     possible = [trial for trial in trials if not trial.refused]
     selected = _select(possible, sample, seconds, search)
     # Jobs with the same data are neighbors, because loaded data are kept.
-    selected.sort(key=_dataset_key)
+    selected.sort(
+        key=lambda trial: json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
+    )
     yield from (trial for trial in trials if trial.refused)
     finished: list[Trial] = []
     try:
@@ -183,20 +190,6 @@ def verify(
             if recomputed:
                 all_trials = [trial for trial in trials if folder in trial.names]
                 _write(folder, recomputed, all_trials)
-
-
-def _dataset_key(trial: Trial) -> str:
-    return json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise a `UserError` if the outcome cannot be written into the folder of a run."""
-    check_folder(folder)
-    path = folder / VERIFIED
-    if path.is_dir():
-        raise UserError(
-            f"{path} is a folder, but the result is written there", "Move it away."
-        )
 
 
 def _find_trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:

@@ -20,7 +20,11 @@ from mtlrun.lab.report.claims import ClaimVerdict, JudgedRun, tests_section
 from mtlrun.lab.report.figures import matrix_sections, run_figures
 from mtlrun.lab.report.findings import counts_text, findings
 from mtlrun.lab.report.frames import tidy_frame
-from mtlrun.lab.report.interpretations import over_readings, readings_section
+from mtlrun.lab.report.interpretations import (
+    over_readings,
+    readings_section,
+    side_by_side,
+)
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.printed import (
     measurement_sections,
@@ -41,7 +45,6 @@ from mtlrun.lab.report.run import (
     started_others,
 )
 from mtlrun.lab.report.sections import run_sections
-from mtlrun.lab.report.side_by_side import side_by_side
 from mtlrun.lab.report.statistics import comparison_section, group_section
 from mtlrun.show.figures import Drawing
 from mtlrun.show.report_table import Section, html_block

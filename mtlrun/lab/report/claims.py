@@ -617,8 +617,9 @@ def _was_stopped(stopped: Stopped, row: MethodResult, judged: JudgedRun) -> bool
             return False
         complete = other.value(stopped.quantity)
         return complete is not None and value < complete
-    methods = judged.run.spec.methods
-    parameters = {method.label: method.params for method in methods}
+    parameters = {}
+    for method in judged.run.spec.methods:
+        parameters[method.label] = method.params
     return bool(value >= parameters[row.method][str(stopped.at_least)])
 
 

@@ -402,7 +402,10 @@ def published_line(run: Run) -> str | None:
     if not published:
         return None
     text = "Pale dashed curves are the published ones"
-    sources = dict.fromkeys(str(curve.source) for curve in published if curve.source)
+    sources: dict[str, None] = {}
+    for curve in published:
+        if curve.source:
+            sources[str(curve.source)] = None
     if sources:
         text += f": {'; '.join(sources)}"
     return f"{text}."

@@ -287,19 +287,14 @@ def _record_entries(record: Record | None) -> _Row:
     # A quantity of an analysis that has the name of a cost replaces the cost, because
     # the table of the paper shows the quantity.
     for name, value in record.metrics.items():
-        entries[_quantity_column(name)] = value
+        if name in (*IDENTITY_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS):
+            name = f"{METRIC_PREFIX}{name}"
+        entries[name] = value
     selected = record.selection.get("chosen")
     if isinstance(selected, dict):
         for name, value in selected.items():
             entries[f"{PARAM_PREFIX}{name}"] = value
     return entries
-
-
-def _quantity_column(quantity: str) -> str:
-    """Return the column of a quantity."""
-    if quantity in (*IDENTITY_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS):
-        return f"{METRIC_PREFIX}{quantity}"
-    return quantity
 
 
 def is_quantity(column: str) -> bool:
@@ -366,7 +361,7 @@ def _with_one_type(values: pd.Series) -> pd.Series:
 
     Values other than texts become JSON.
     """
-    if all(_is_number_or_none(value) for value in values):
+    if all(value is None or is_json_number(value) for value in values):
         return values.astype(float)
     texts: list[str | None] = []
     for value in values:
@@ -378,7 +373,3 @@ def _with_one_type(values: pd.Series) -> pd.Series:
         else:
             texts.append(canonical_json(value))
     return pd.Series(texts, dtype=object)
-
-
-def _is_number_or_none(value: object) -> bool:
-    return value is None or is_json_number(value)

@@ -270,6 +270,9 @@ class _Layout:
         if "task" in (rows, columns):
             names = [task for row in judged.rows for task in row.task_names]
             tasks = list(dict.fromkeys(names)) or [None]
+        axis_values: list[Any] = [None]
+        if run.spec.sweep:
+            axis_values = run.spec.sweep.values
         datasets = [axis_of(run, label) for label in run.datasets]
         references = judged.references
         return cls(
@@ -282,7 +285,7 @@ class _Layout:
                 "dataset": list(dict.fromkeys(datasets)),
                 "method": run.methods,
                 "quantity": quantities,
-                "value": run.spec.sweep.values if run.spec.sweep else [None],
+                "value": axis_values,
                 "task": tasks,
             },
             settings=sweep_settings(run),

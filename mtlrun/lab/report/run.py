@@ -48,8 +48,7 @@ class Run:
     ----------
     folder : Path
     experiment : StoredExperiment
-        The experiment, its data sets and its methods, which include those that only the
-        planned jobs name.
+        The experiment with its data sets and methods, also of planned jobs alone.
     planned : list of ResultKey
         Planned jobs.
     records : dict of str to Record

@@ -129,7 +129,14 @@ def protocol_section(run: Run) -> Section:
         if spec.split is not None:
             split = format_mapping(plain_split(spec, spec.split))
         section.lines.append(f"Split: {split}; {seed}.")
-        section.lines.append(_metrics_line(run))
+        unit = "tasks"
+        if spec.average == "sample":
+            unit = "rows"
+        section.lines.append(
+            f"Metrics: {', '.join(spec.metrics)}, averaged over the {unit} of the test "
+            "part (tasks for which a metric is undefined are left out and counted); "
+            "then mean ± standard deviation over the splits."
+        )
         table = ReportTable.of(
             "method", "estimator", "parameters", "grid", "searched with"
         )
@@ -171,18 +178,6 @@ def plain_section(section: BaseModel | None) -> dict[str, Any] | None:
     if section is None:
         return None
     return section.model_dump(exclude_unset=True)
-
-
-def _metrics_line(run: Run) -> str:
-    """Return a sentence on the metrics and how they are averaged."""
-    unit = "tasks"
-    if run.spec.average == "sample":
-        unit = "rows"
-    return (
-        f"Metrics: {', '.join(run.spec.metrics)}, averaged over the {unit} of the test part "
-        "(tasks for which a metric is undefined are left out and counted); then mean ± "
-        "standard deviation over the splits."
-    )
 
 
 def rerun_section(run: Run) -> Section:
@@ -289,7 +284,7 @@ def _searched_records(run: Run) -> dict[tuple[str, str], list[Record]]:
 def selected_text(records: Sequence[Record]) -> str:
     """Return the selected parameters, with counts if not all splits have the same.
 
-    After `MAX_CHOICES` choices, only the number of the others is said.
+    After `MAX_CHOICES` choices, only the others are counted.
     """
     counts = Counter(format_mapping(r.selection.get("chosen")) for r in records)
     texts = []

@@ -212,39 +212,30 @@ def group_section(group: Ranking) -> Section:
     ranks.rows.append(["average rank", *group.average.values()])
     section.grids.append(ranks)
     if group.tests:
-        section.lines.append(_holm_line(group))
-        section.grids.append(_holm_table(group))
-    return section
-
-
-def _holm_line(group: Ranking) -> str:
-    n_tests = len(group.tests)
-    verb = "rank"
-    if n_tests == 1:
-        verb = "ranks"
-    return (
-        f"Holm's test against {group.control} at level {group.significance:g} "
-        "(two-sided, normal approximation of the average ranks): "
-        f"{len(group.worse)} of {counted(n_tests, 'method')} "
-        f"{verb} significantly worse."
-    )
-
-
-def _holm_table(group: Ranking) -> ReportTable:
-    table = ReportTable.of(
-        "method",
-        "z:seconds",
-        "p:small",
-        "p (Holm):small",
-        "alpha (Holm):small",
-        "rejected",
-    )
-    for method, test in group.tests:
-        rejected = "yes" if test.rejected else "no"
-        table.rows.append(
-            [method, test.z, test.pvalue, test.adjusted, test.alpha, rejected]
+        verb = "rank"
+        if len(group.tests) == 1:
+            verb = "ranks"
+        section.lines.append(
+            f"Holm's test against {group.control} at level {group.significance:g} "
+            "(two-sided, normal approximation of the average ranks): "
+            f"{len(group.worse)} of {counted(len(group.tests), 'method')} "
+            f"{verb} significantly worse."
         )
-    return table
+        table = ReportTable.of(
+            "method",
+            "z:seconds",
+            "p:small",
+            "p (Holm):small",
+            "alpha (Holm):small",
+            "rejected",
+        )
+        for method, test in group.tests:
+            rejected = "yes" if test.rejected else "no"
+            table.rows.append(
+                [method, test.z, test.pvalue, test.adjusted, test.alpha, rejected]
+            )
+        section.grids.append(table)
+    return section
 
 
 def _friedman_lines(ranking: Ranking) -> list[str]:
