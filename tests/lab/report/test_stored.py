@@ -215,3 +215,30 @@ def test_the_fields_of_an_experiment_used_by_a_report_are_checked(maker, change)
     (section,) = change
     assert f"run.json: config.{section}" in caught.value.message
     assert caught.value.remedy
+
+
+def test_keys_that_experiments_no_longer_have_are_left_out_of_a_report(maker):
+    plain = render(build_report(maker.fill().write()), "md")
+    maker.config["former_section"] = {"a": 1}
+    maker.config["methods"][0]["former_option"] = True
+    report = build_report(maker.write())
+    # The digest is of the file as it is, so it is sound.
+    assert not report.run.altered
+    assert render(report, "md") == plain
+
+
+def test_a_stored_command_names_the_present_option(maker):
+    maker.info["command"] = "mtlrun reproduce made/table1 --reading all"
+    run = build_report(maker.fill().write()).run
+    assert run.experiment.command.endswith("--interpretation all")
+
+
+def test_a_section_of_another_interpretation_is_checked(maker):
+    maker.info["reading"] = "plain"
+    maker.info["readings"] = {
+        "plain": {"why": "so", "main": {"rule": "convention"}},
+        "other": {"why": "so", "config": {"claims": [{"id": "c"}]}},
+    }
+    with pytest.raises(DataError, match="claims") as caught:
+        build_report(maker.fill().write())
+    assert caught.value.remedy
