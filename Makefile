@@ -1,6 +1,6 @@
 # mtlrun. `make help` lists the targets. They need Python 3.11 or later, git and make; all else goes into ./.venv.
 
-EXPERIMENT ?= table2
+EXPERIMENT ?= dcrmtl/table2
 PROFILE ?= demo
 OUTPUT ?= results/runs
 DATA ?= enron delicious
@@ -44,7 +44,7 @@ $(VENV)/.installed-all: pyproject.toml scripts/venv.sh
 	@scripts/venv.sh $(VENV) test,dev,docs
 	@touch $@ $(RUN) $(TEST) $(DEV) $(DOCS)
 
-reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=table2 PROFILE=demo (demo needs no download)
+reproduce: $(RUN) ## Reproduce a published table: EXPERIMENT=dcrmtl/table2 PROFILE=demo (demo needs no download)
 	$(BIN)/mtlrun reproduce $(EXPERIMENT) --profile $(PROFILE) --output $(OUTPUT) $(ARGS)
 
 # Files of tests share fixtures: the workers begin with neighbouring tests, and one that is done takes over the end of another's.
@@ -87,7 +87,7 @@ PAGES_WITH_OUTPUT = docs/guide docs/start docs/index.md \
 
 generated: $(RUN) ## Write all generated files anew: registry, schema, output and pictures of the guide, and what `make pages` writes
 	$(BIN)/python scripts/registry.py
-	$(BIN)/python scripts/marked_pages.py docs/protocols.md docs/extending.md docs/guide/*.md
+	$(BIN)/python scripts/marked_pages.py docs
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py --write $(PAGES_WITH_OUTPUT)
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_pictures.py docs/pictures
 	$(BIN)/mtlrun init --schema -o docs/config.schema.json --force
@@ -106,12 +106,13 @@ data: $(RUN) ## Fetch data sets: DATA="enron delicious"
 bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some take long, see their --help
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
-docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings, broken links and changed output are errors
+docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings, broken links, lost searches and, where the data are, changed output are errors
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py $(PAGES_WITH_OUTPUT)
 	$(BIN)/python scripts/docs_source.py build/docs
 	$(BIN)/python scripts/docs_pictures.py build/docs/pictures
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MPLBACKEND=agg $(BIN)/sphinx-build -W --keep-going -q -j 2 -c docs -b html -d build/doctrees build/docs site
 	$(BIN)/python scripts/docs_check.py site
+	$(BIN)/python scripts/docs_search.py site
 
 clean: ## Remove the environment, caches and builds; results stay
 	rm -rf $(VENV) build dist site .pytest_cache .ruff_cache .mypy_cache .hypothesis .numba_cache .coverage .coverage.*

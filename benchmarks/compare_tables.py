@@ -38,7 +38,8 @@ from sklearn.preprocessing import StandardScaler
 import mtlrun
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.named_columns import label_list, target_columns
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.engine.evaluation import TrainTestData

@@ -40,7 +40,7 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
-from mtlrun.data.reading.table import read_table
+from mtlrun.data.reading.read import read_table
 from mtlrun.data.splits import fold_rows
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import with_features

@@ -47,7 +47,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import RidgeCV
 from sklearn.metrics import log_loss
 
-from mtlrun.data.reading.table import read_table as read_data
+from mtlrun.data.reading.read import read_table as read_data
 from mtlrun.estimators import (
     HierarchicalMTL,
     HierarchicalMTLClassifier,

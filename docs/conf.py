@@ -88,7 +88,10 @@ copybutton_exclude = ".linenos, .gp, .go"
 #: Where pages of the site before this one are now.
 MOVED = {
     "quickstart": "start/install",
-    "gallery": "figures",
+    "gallery": "gallery/index",
+    "start/cheat-sheet": "guide/choosing",
+    "verdicts": "protocols",
+    "atlas-first": "atlas",
 }
 
 

@@ -1,18 +1,19 @@
-// Scores of search results on the site: pages that explain come first, then the API,
-// then reports of results. A higher score is shown earlier.
+// Scores of search results on the site. A higher score is shown earlier. A word in the text
+// counts 5, in a title 15, an entry of docs/searches.yaml up to 100: the bonus of a folder
+// decides between pages that match equally well, and must not outweigh a title.
 "use strict";
 
 // Added to the score by the folder of a page; the first match counts.
 const FOLDER_BONUS = [
-  ["start/", 60],
-  ["guide/", 60],
-  ["tutorials/", 50],
-  ["gallery/", 30],
-  ["api/generated/", 0],
-  ["api/", 10],
-  ["reference/", 10],
-  ["results/", -60],
-  ["", 20], // pages at the top, such as compare and methods
+  ["start/", 4],
+  ["guide/", 4],
+  ["tutorials/", 4],
+  ["gallery/", 2],
+  ["api/generated/", -16],
+  ["results/", -20],
+  ["figures", -20],
+  ["CHANGELOG", -20],
+  ["", 0], // pages at the top, such as compare and methods
 ];
 
 // `var`, because Sphinx's own script declares the same name with `var`.

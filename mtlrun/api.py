@@ -79,7 +79,7 @@ def compare(
     ----------
     data : DataFrame, or path of a file
         csv, Excel, parquet, ARFF, MATLAB or svmlight; see
-        `mtlrun.data.reading.table.read_table`.
+        `mtlrun.data.reading.read.read_table`.
         A pair of paths is an ARFF file and Mulan's list of its labels. A folder, a
         pattern or a list of csv or Parquet files is read in chunks, with the options
         ``target, task, targets, weight, drop, methods, splits, smallest_gain, margin,

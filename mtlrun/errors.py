@@ -30,7 +30,7 @@ N_FIRST_NAMES = 8
 SHELL_ONLY = set(
     """all check column debug dry-run fail-fast files-only format json kind merge
     nthreads nworkers open out proba quiet safe-csv sample schema search seconds set
-    task-name tasks timeout url yes""".split()  # noqa: SIM905
+    task-name tasks url yes""".split()  # noqa: SIM905
 )
 #: Options that are switches: they have no value.
 _FLAGS = {"calibrate", "curve", "force", "new-tasks", "time-blocks"}

@@ -375,10 +375,10 @@ def draw_clusters() -> Figure:
 
 
 def draw_outliers() -> Figure:
-    """Draw the outlier part of every worker against the price of an outlier."""
+    """Draw the outlier part of every worker against the penalty on outliers."""
     data = table("machines")
     X = np.eye(3)[data.X[:, 0].astype(int)]
-    prices = np.linspace(0.42, 0.99, 30)
+    penalties = np.linspace(0.42, 0.99, 30)
     norms = [
         np.linalg.norm(
             RobustMTL(lam=lam, beta=1, tol=1e-6)
@@ -386,20 +386,20 @@ def draw_outliers() -> Figure:
             .outlier_,
             axis=1,
         )
-        for lam in prices
+        for lam in penalties
     ]
     fig, ax = plt.subplots(figsize=(WIDTH * 0.8, 3.0), layout="constrained")
     for worker, values in enumerate(np.transpose(norms), start=1):
         is_outlier = worker == 6
         ax.plot(
-            prices,
+            penalties,
             values,
             color="tab:red" if is_outlier else "0.6",
             lw=2.2 if is_outlier else 1.2,
         )
     ax.text(0.8, 9.8, "worker 6", color="tab:red")
     ax.text(0.5, 3.2, "other workers", color="0.4")
-    ax.set(xlabel="lam, the price of an outlier", ylabel="size of the outlier part")
+    ax.set(xlabel="lam, the penalty on outliers", ylabel="size of the outlier part")
     return fig
 
 

@@ -2,10 +2,10 @@
 then Sphinx builds them.
 
 Pages that lie outside docs/ take part in the site and stay where they are:
-CHANGELOG.md, SECURITY.md, results/ with every report, its table and its figures;
-notebooks appear with what their cells show. Links are written as they hold in the
-repository; here they become those of the site. Only what changed is written, so that a
-second build is short.
+CHANGELOG.md, SECURITY.md, results/ with every report, its table and its figures, and
+the pages beside experiment files and benchmarks. Notebooks appear with what their cells
+show. Links are written as they hold in the repository; here they become those of the
+site. Only what changed is written, so that a second build is short.
 """
 
 from __future__ import annotations
@@ -16,16 +16,30 @@ import re
 import runpy
 import shutil
 import sys
-from pathlib import Path
+from functools import cache
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import typer.main
+import yaml
 
 from mtlrun.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md", "results/summary.md")
-REPORTS = ("*/*/*/report.md", "*/*/*/figures/*.svg", "*/*/*/table.csv")
+PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md")
+#: Reached by links alone: they are neither in the menu nor in the search, where their
+#: many words would hide the guide.
+DETAILS = (
+    "results/summary.md",
+    "results/*/claims.md",
+    "results/*/*/*/report.md",
+    "configs/*/README.md",
+    "benchmarks/*.md",
+    "tests/README.md",
+    "examples/extending/INTERFACES.md",
+)
+#: What reports show and link.
+FILES = ("results/*/*/*/figures/*.svg", "results/*/*/*/table.csv")
 #: Figures of a run on the page of figures; its report has all.
 MOST_FIGURES = 2
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)#\s]+)")
@@ -41,8 +55,8 @@ _CLASSES = re.compile(r"(?<=: )\[((?:[A-Z]\w+(?:, )?)+)\]\([./]*api/estimators\.
 _TITLE = re.compile(r'^```(\w+) title="([^"]+)"$', re.MULTILINE)
 #: Stands in a page where the chart of its questions belongs.
 _CHART = "<!-- chart -->"
-#: Reached from the page of results; in the menu they would be too many.
-ORPHAN = "---\norphan: true\n---\n\n"
+#: Begin of the pages of `DETAILS`.
+DETAIL_HEADER = "---\norphan: true\nnosearch: true\n---\n\n"
 
 
 def collect(target: Path) -> None:
@@ -53,11 +67,8 @@ def collect(target: Path) -> None:
         if path.is_file()
     }
     texts |= {Path(name): ROOT / name for name in PAGES}
-    for pattern in REPORTS:
-        texts |= {
-            path.relative_to(ROOT): path
-            for path in sorted(ROOT.glob(f"results/{pattern}"))
-        }
+    for pattern in (*DETAILS, *FILES):
+        texts |= {path.relative_to(ROOT): path for path in sorted(ROOT.glob(pattern))}
     for place, path in texts.items():
         if path.suffix == ".md":
             _write(target / place, page(path.read_text("utf-8"), place, path).encode())
@@ -91,7 +102,7 @@ def collect(target: Path) -> None:
 
 def page(text: str, place: Path, path: Path) -> str:
     """Return a page as the site has it: links between its pages, file names above
-    code, reports outside the menu.
+    code, details outside the menu and the search.
     """
     origin, uri = path.relative_to(ROOT).as_posix(), place.as_posix()
 
@@ -109,7 +120,19 @@ def page(text: str, place: Path, path: Path) -> str:
     text = _CLASSES.sub(_class_links, text)
     text = _OUTPUT.sub(r"\1```{code-block} text\n:class: output\n", text)
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
-    return ORPHAN + text if path.name in ("report.md", "summary.md") else text
+    if words := _search_words().get(uri.removesuffix(".md")):
+        # Main entries of the index ("!") lead the results of a search.
+        entries = "\n".join(f"single: ! {word}" for word in words)
+        text = text.replace("\n", f"\n\n```{{index}}\n{entries}\n```\n", 1)
+    is_detail = any(PurePosixPath(origin).match(pattern) for pattern in DETAILS)
+    return DETAIL_HEADER + text if is_detail else text
+
+
+@cache
+def _search_words() -> dict[str, list[str]]:
+    """Return the words of docs/searches.yaml that lead to each page."""
+    path = ROOT / "docs" / "searches.yaml"
+    return dict(yaml.safe_load(path.read_text("utf-8"))["words"])
 
 
 def _class_links(link: re.Match[str]) -> str:

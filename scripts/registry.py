@@ -92,7 +92,9 @@ def registry_text(
         lines += [f'        "{name}",' for name in names]
         lines.append("    ],")
     lines += ["}", "", "#: Name of an analysis in experiment files -> its function."]
-    lines += [f"ANALYSES: dict[str, str] = {_json_lines(analyses)}", "", "__all__ = ["]
+    lines.append("ANALYSES: dict[str, str] = {")
+    lines += [f'    "{name}": "{path}",' for name, path in analyses.items()]
+    lines += ["}", "", "__all__ = ["]
     lines += [f'    "{name}",' for names in modules.values() for name in names]
     lines += ["]", ""]
     for name, text in (
@@ -201,9 +203,11 @@ def _generators() -> list[str]:
 
 
 def _plain(interface: Interface) -> dict[str, Any]:
-    """Return an interface as plain data, without empty fields."""
+    """Return an interface as plain data, without its path and empty fields."""
     plain = {}
     for field in dataclasses.fields(interface):
+        if field.name == "path":
+            continue
         value = getattr(interface, field.name)
         if field.name == "names" or value not in (None, (), {}, "", False):
             plain[field.name] = value
@@ -345,7 +349,6 @@ def page_text(
     methods: list[MethodInfo], others: list[type], along_paths: list[str]
 ) -> str:
     """Return the generated part of ``docs/methods.md``."""
-    from mtlrun.estimators.metadata import references
     from mtlrun.estimators.params import sections
 
     by_name = {info.name: info for info in methods}
@@ -353,7 +356,11 @@ def page_text(
     hidden = {classifier.name for classifier in classifiers.values() if classifier}
     listed_methods = [info for info in methods if info.name not in hidden]
     overview = [
-        (f"[{info.name}](#{info.name.lower()})", info.summary, info.source)
+        (
+            f"[{info.name}](#{info.name.lower()})",
+            info.summary,
+            _linked(info.source, info.bibtex),
+        )
         for info in listed_methods
     ]
     wrappers = [
@@ -388,7 +395,8 @@ def page_text(
         _table(("There", "Here", "Strengths"), conversions),
         "MALSAR averages its logistic losses over the rows of a task: with n rows in every task, multiply its strengths"
         " by n. Its\n`Least_SparseTrace` bounds the trace norm instead of penalizing it: no counterpart.\n",
-        "\n".join(["## References\n", "```bibtex", *references().values(), "```", ""]),
+        "## References\n",
+        "`mtlrun list methods --format bibtex` prints all references.\n",
     ]
     return "\n".join(parts)
 
@@ -400,6 +408,12 @@ def _section(info: MethodInfo, classifier: MethodInfo | None) -> str:
         for key, text in info.described(classifier)
     ]
     return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
+
+
+def _linked(source: str, entry: str) -> str:
+    """Return authors and year of a method, linked to the DOI of its BibTeX entry."""
+    doi = re.search(r"doi = {(.*?)}", entry)
+    return f"[{source}](https://doi.org/{doi[1]})" if doi else source
 
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -29,7 +29,6 @@ from mtlrun.lab.report.findings import (
     counts_text,
     finding,
     numbers_of,
-    part_counts_text,
     part_table,
     verdict_rank,
 )
@@ -42,6 +41,7 @@ from mtlrun.lab.report.summary import (
     distinct_claims,
     other_data_claims,
     our_claims,
+    overview_lines,
     overview_markdown,
     paper_claims,
     read_overview,
@@ -61,9 +61,8 @@ PAGES, ERRATA, WORDS = (
     "docs/errata.md",
     Path(__file__).with_name("papers.yaml"),
 )
-VERDICTS = "docs/verdicts.md"
-#: Heading of the column of `VERDICTS` that is written from the runs.
-TODAY = "today"
+#: Every claim of a paper, beside its runs; `{}` is the paper.
+CLAIMS = "results/{}/claims.md"
 BEGIN, END = (
     "<!-- results: begin (scripts/results_pages.py) -->",
     "<!-- results: end -->",
@@ -140,11 +139,6 @@ def outcome(
             f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}",
         )
     counts = counts_line(theirs) if theirs else ""
-    if theirs:
-        held_by_part = part_counts_text(claim for _, claim in theirs)
-        counts += (
-            f" Claims that hold, of those tested, by part of the paper: {held_by_part}."
-        )
     if elsewhere := other_data_claims(entries):
         # Other data say nothing for or against what the paper found on its own.
         counts += f" On other data: {counts_text(claim for _, claim in elsewhere)}."
@@ -178,35 +172,46 @@ def _holding(
     return lines
 
 
-def block(overview: Overview, about: dict[str, Any]) -> str:
-    """Return what stands between the markers of the README: a few sentences per
-    paper, a line for each.
+def block(strip: Strip | None, papers: Sequence[str], overview: Overview) -> str:
+    """Return what stands between the markers of the README: the counts of verdicts,
+    and how many printed numbers ours agree with.
     """
-    lines = []
-    for paper in runs_by_paper(overview.entries):
-        if words := about.get(paper):
-            speed = words.get("speed", "").replace("](../", "](docs/")
-            counts, *told = outcome(overview, paper, words, brief=True)
-            lines.append(
-                f"* **[{words.get('name', paper)}]({PAGES}/{paper}.md).** {counts}"
-            )
-            lines += [f"  * {text}" for text in filter(None, [*told, speed])]
-    return "\n".join([BEGIN, *lines, END])
+    grid = markdown_grid(count_table(strip, papers, f"{PAGES}/")) if strip else ""
+    printed = [line for line in overview_lines(overview) if "printed numbers:" in line]
+    return "\n\n".join(filter(None, [BEGIN, grid, *printed, END]))
 
 
-def index_block(strip: Strip, papers: Sequence[str]) -> str:
-    """Return what stands between the markers of the index of the papers: the strip,
-    and its counts as a table.
+def count_table(strip: Strip, papers: Sequence[str], folder: str = "") -> ReportTable:
+    """Return how many claims of each paper have each verdict; names of papers lead
+    to their pages in `folder`.
     """
     kinds = [kind for kind in SQUARES if any(kind in row.counts for row in strip.rows)]
     table = ReportTable.of("paper", "claims:count")
     table.columns += [Column(SQUARES[kind], "count") for kind in kinds]
     for row, paper in zip(strip.rows, papers, strict=True):
-        link = Styled(row.title, address=f"{paper}.md")
+        link = Styled(row.title, address=f"{folder}{paper}.md")
         counts = [row.counts.get(kind, 0) for kind in kinds]
         table.rows.append([link, len(row.squares), *counts])
+    return table
+
+
+def index_block(
+    strip: Strip, papers: Sequence[str], overview: Overview, about: dict[str, Any]
+) -> str:
+    """Return what stands between the markers of the index of the papers: the strip,
+    its counts as a table, and the main claims of each paper.
+    """
     picture = f"![{strip.caption}]({Path(STRIP).name})"
-    return "\n\n".join([INDEX_BEGIN, picture, markdown_grid(table), INDEX_END])
+    lines = []
+    for paper in papers:
+        words = about[paper]
+        speed = words.get("speed", "")
+        _, *headlines = outcome(overview, paper, words, brief=True)
+        lines.append(f"* **[{words.get('name', paper)}]({paper}.md)**")
+        lines += [f"  * {text}" for text in filter(None, [*headlines, speed])]
+    main_claims = _wrapped("The main claims:\n\n" + "\n".join(lines))
+    table = markdown_grid(count_table(strip, papers))
+    return "\n\n".join([INDEX_BEGIN, picture, table, main_claims, INDEX_END])
 
 
 def _between(text: str, name: str, begin: str, end: str, content: str) -> str:
@@ -226,65 +231,87 @@ def _between(text: str, name: str, begin: str, end: str, content: str) -> str:
 
 
 def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> str:
-    """Return the page of a paper."""
+    """Return the page of a paper: what it claims, what holds and what does not."""
     entries = runs_by_paper(overview.entries)[paper]
-    cite = min((e.report.run.spec.paper.cite for e in entries), key=len)
+    theirs = paper_claims(entries)
     blocks = [
         f"# {words.get('name', paper)}",
-        cite + ".",
+        f"{_citation(entries)}.",
         words.get("about", ""),
         "## Outcome",
+        " ".join(outcome(overview, paper, words)),
+        _listed(
+            "What holds, with our numbers in parentheses:", _holding(theirs, words)
+        ),
+        _listed("What does not hold:", _failing(theirs, words)),
+        words.get("speed", ""),
+        markdown_grid(part_table(claim for _, claim in theirs)) if theirs else "",
+        f"[Every claim](../../{CLAIMS.format(paper)}) has its threshold, our numbers, "
+        "its verdict under each interpretation, and a link to its report. What the "
+        f"paper leaves open, and what we chose: [choices](../../configs/{paper}/README.md).",
+        *_own(words.get("own")),
+        *_figures(entries, root, words.get("figures", "")),
+        *_errata(words.get("errata"), root),
     ]
+    return _joined(blocks)
+
+
+def claims_page(overview: Overview, paper: str, words: dict[str, Any]) -> str:
+    """Return the page with every claim of a paper, which stands beside its runs."""
+    entries = runs_by_paper(overview.entries)[paper]
     theirs = paper_claims(entries)
     elsewhere = other_data_claims(entries)
     audits = audit_claims(entries)
-    ours = our_claims(entries)
-    held = [f"* {text[0].upper()}{text[1:]}" for text in _holding(theirs, words)]
-    lines = (
-        "\n".join(["What holds, with our numbers in parentheses:", "", *held])
-        if held
-        else ""
-    )
-    blocks += [" ".join(outcome(overview, paper, words)), lines]
-    blocks += [words.get("speed", ""), words.get("note", ""), *_own(words.get("own"))]
-    if theirs:
-        blocks += [
-            "## What the paper claims",
-            LEGEND,
-            markdown_grid(part_table(claim for _, claim in theirs)),
-            markdown_grid(_table(overview, theirs)),
-        ]
-    if elsewhere:
-        blocks += [
-            "## On other data",
-            OTHER_DATA_LEGEND,
-            markdown_grid(_table(overview, elsewhere)),
-        ]
-    if audits:
-        blocks += ["## Audits", AUDIT_LEGEND, markdown_grid(_table(overview, audits))]
-    if ours:
-        blocks += [
-            "## What we claim",
-            OURS_LEGEND,
-            markdown_grid(_table(overview, ours)),
-        ]
-    blocks += [
-        *_figures(entries, root, words.get("figures", "")),
-        *_readings(overview, [*theirs, *elsewhere, *audits]),
-        *_errata(words.get("errata"), root),
+    blocks = [
+        f"# Claims: {words.get('name', paper)}",
+        f"The [page of the paper](../../{PAGES}/{paper}.md) has the outcome in short.",
+        words.get("note", "").replace("](../../results/", "](../"),
     ]
+    for heading, legend, claims in (
+        ("## What the paper claims", LEGEND, theirs),
+        ("## On other data", OTHER_DATA_LEGEND, elsewhere),
+        ("## Audits", AUDIT_LEGEND, audits),
+        ("## What we claim", OURS_LEGEND, our_claims(entries)),
+    ):
+        if claims:
+            grid = markdown_grid(_table(overview, claims))
+            blocks += [heading, legend, grid]
+    blocks += _readings(overview, [*theirs, *elsewhere, *audits])
     reports = ReportTable.of("report", "what it is", "made with")
     for e in entries:
         run = e.report.run
-        link = Styled(
-            e.path.partition("/")[2], address=f"../../{RESULTS}/{e.path}/report.md"
-        )
-        reports.rows.append(
-            [link, run.spec.title, f"`{run.experiment.command}`"]
-        )
-    blocks += ["## Reports", markdown_grid(reports)]
-    text = "\n\n".join(filter(None, (_wrapped(part) for part in blocks)))
-    return f"{text}\n"
+        name = e.path.partition("/")[2]
+        link = Styled(name, address=f"{name}/report.md")
+        command = f"`{run.experiment.command}`"
+        reports.rows.append([link, run.spec.title, command])
+    return _joined([*blocks, "## Reports", markdown_grid(reports)])
+
+
+def _joined(blocks: Sequence[str]) -> str:
+    """Return a page from its paragraphs, tables and headings."""
+    return "\n\n".join(filter(None, (_wrapped(part) for part in blocks))) + "\n"
+
+
+def _citation(entries: Sequence[RunReport]) -> str:
+    return min((e.report.run.spec.paper.cite for e in entries), key=len)
+
+
+def _listed(intro: str, texts: Sequence[str]) -> str:
+    """Return a list below a line, or nothing."""
+    items = [f"* {text[0].upper()}{text[1:]}" for text in texts]
+    return "\n".join([intro, "", *items]) if items else ""
+
+
+def _failing(
+    claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]
+) -> list[str]:
+    """Return the claims that do not hold, in their short form where there is one."""
+    short = words.get("headlines", {}) | words.get("short", {})
+    return [
+        short.get(claim.id, claim.text)
+        for _, claim in claims
+        if claim.verdict == Verdict.NOT_CONFIRMED
+    ]
 
 
 def _own(own: dict[str, str] | None) -> list[str]:
@@ -307,9 +334,8 @@ def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> Repor
             if claim.verdict == Verdict.DEPENDS
             else ""
         )
-        link = Styled(
-            verdict + why, address=f"../../{RESULTS}/{entry.path}/report.md#claims"
-        )
+        report = entry.path.partition("/")[2]
+        link = Styled(verdict + why, address=f"{report}/report.md#claims")
         grid.rows.append([claim.id, text, asked, ours, link, data])
     return grid
 
@@ -341,25 +367,32 @@ def _dependence(claim: Any) -> str:
 
 
 def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
-    """Return the first figures of every run, in which published curves lie under ours.
+    """Return the figures that show published numbers beside ours, of the first run of
+    each experiment; reports have all.
 
     A `note` of papers.yaml above them says which figures there are not, and why.
     """
     found = []
+    shown: set[str] = set()
     for entry in entries:
-        folder = root / RESULTS / entry.path / "figures"
-        drawn = (
-            folder / f"{figure.name}.svg" for figure in entry.report.figures
-        )  # others are left from earlier runs
-        pictures = sorted(path for path in drawn if path.is_file())[:MOST_FIGURES]
-        if pictures:
+        source = published_line(entry.report.run)
+        folder = f"{RESULTS}/{entry.path}/{FIGURES}"
+        figures = [
+            figure
+            for figure in entry.report.figures
+            if source or isinstance(figure, Dumbbell)
+        ]
+        names = sorted(f"{figure.name}.svg" for figure in figures)
+        drawn = [name for name in names if (root / folder / name).is_file()]
+        if drawn and entry.id in shown:
+            continue
+        if drawn:
+            shown.add(entry.id)
             title = entry.report.run.spec.title
-            source = published_line(entry.report.run)
             found.append(f"**{title}** (`{entry.path}`). {source or ''}".strip())
-            found += [
-                f"![{title}: {p.stem.replace('-', ' ')}](../../{RESULTS}/{entry.path}/figures/{p.name})"
-                for p in pictures
-            ]
+        for name in drawn[:MOST_FIGURES]:
+            words = Path(name).stem.replace("-", " ")
+            found.append(f"![{title}: {words}](../../{folder}/{name})")
     if not found:
         return []
     heading = ["## Figures"]
@@ -369,9 +402,7 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
 
 
 def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
-    """Return the verdicts under every interpretation of what the paper leaves open,
-    folded.
-    """
+    """Return the verdicts under every interpretation of what the paper leaves open."""
     grid = ReportTable.of("id", "overall", "under each interpretation")
     for entry, claim in claims:
         _, found = with_most_interpretations(overview, entry, claim)
@@ -384,46 +415,26 @@ def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> li
     return [
         "## Interpretations",
         "The paper leaves choices open. Where we tried several, the verdict under each:",
-        "<details><summary>Verdicts under every interpretation</summary>",
         markdown_grid(grid),
-        "</details>",
     ]
 
 
 def _errata(title: str | None, root: Path) -> list[str]:
-    """Return the errors in the paper, from the page of errata."""
+    """Return how many errors the page of errata lists for a paper."""
     path = root / ERRATA
     if not title or not path.is_file():
         return []
-    part = re.search(
-        rf"^## {re.escape(title)}\b.*?\n(.*?)(?=^## |\Z)",
-        path.read_text("utf-8"),
-        re.M | re.S,
+    heading = re.compile(
+        rf"^## ({re.escape(title)}\b.*?)\n(.*?)(?=^## |\Z)", re.M | re.S
     )
-    rows = (
-        [
-            line.strip("|").split(" | ")[:2]
-            for line in part[1].splitlines()
-            if line.startswith("| ")
-        ]
-        if part
-        else []
-    )
-    grid = ReportTable.of(
-        "where",
-        "what is wrong",
-        rows=([c.strip() for c in row] for row in rows if row[0].strip() != "where"),
-    )
-    if not grid.rows:
+    part = heading.search(path.read_text("utf-8"))
+    rows = re.findall(r"^\| (?!where)[^-]", part[2], re.M) if part else []
+    if not rows:
         return []
-    more = "The [errata](../errata.md) say what shows each error, and what mtlrun does instead."
-    table = markdown_grid(grid).replace("\\\\|", "\\|")
     return [
         "## Errata",
-        more,
-        "<details><summary>Errors in the paper</summary>",
-        table,
-        "</details>",
+        f"The [errata](../errata.md) list {len(rows)} errors in the paper: what shows "
+        "each, and what mtlrun does instead.",
     ]
 
 
@@ -435,10 +446,10 @@ def _wrapped(text: str) -> str:
         return text
     intro, _, bullets = text.partition("\n\n")
     fill = {"width": 100, "break_long_words": False, "break_on_hyphens": False}
-    lines = [
-        textwrap.fill(line, **fill, subsequent_indent="  ")
-        for line in bullets.splitlines()
-    ]
+    lines = []
+    for line in bullets.splitlines():
+        indent = len(line) - len(line.lstrip()) + len("* ")
+        lines.append(textwrap.fill(line, **fill, subsequent_indent=" " * indent))
     return "\n\n".join(
         filter(None, [textwrap.fill(" ".join(intro.split()), **fill), "\n".join(lines)])
     )
@@ -459,74 +470,35 @@ def texts(root: Path, overview: Overview | None = None) -> dict[str, str]:
     papers = [
         paper for paper in runs_by_paper(overview.entries) if paper in about
     ]  # and not the atlas, which is our own
-    addresses = {paper: f"../{PAGES}/{paper}.md" for paper in papers}
+    addresses = {paper: f"{paper}/claims.md" for paper in papers}
     outcomes = {
         paper: " ".join(outcome(overview, paper, about[paper], brief=True))
         for paper in papers
     }
+    strip, with_claims = _strip(overview)
     found = {
-        README: _between(readme, README, BEGIN, END, block(overview, about)),
+        README: _between(
+            readme, README, BEGIN, END, block(strip, with_claims, overview)
+        ),
         SUMMARY: overview_markdown(overview, addresses, outcomes),
     }
-    strip, with_claims = _strip(overview)
     if strip is not None and (root / INDEX).is_file():
         index = (root / INDEX).read_text(encoding="utf-8")
-        content = index_block(strip, with_claims)
+        content = index_block(strip, with_claims, overview, about)
         found[INDEX] = _between(index, INDEX, INDEX_BEGIN, INDEX_END, content)
     found |= {
         f"{PAGES}/{paper}.md": page(overview, paper, about[paper], root)
         for paper in papers
     }
-    if (root / VERDICTS).is_file():
-        text = (root / VERDICTS).read_text(encoding="utf-8")
-        found[VERDICTS] = verdicts_page(overview, text)
+    found |= {
+        CLAIMS.format(paper): claims_page(overview, paper, about[paper])
+        for paper in papers
+    }
     return found | {
         f"{RESULTS}/{e.path}/{name}": text
         for e in overview.entries
         for name, text in _files(e.report)
     }
-
-
-def verdicts_page(overview: Overview, text: str) -> str:
-    """Return the page of verdicts that changed, with the verdicts and numbers of today.
-
-    In tables whose last column is called "today" that column is written from the runs,
-    for the claims whose ids stand in the first one. Rows that name no id, but for
-    instance a whole file of claims, keep what is written there.
-    """
-    claims = {
-        claim.id: claim for _, claim in reversed(distinct_claims(overview.entries))
-    }
-    lines = []
-    is_filled = False
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
-        if not line.startswith("|"):
-            is_filled = False
-        elif cells[-1] == TODAY:
-            is_filled = True
-        elif is_filled and not line.startswith("|--"):
-            # Names of files, such as mtsvm/audit, are no ids.
-            named = dict.fromkeys(re.findall(r"(?<![\w/-])[\w-]+-[\w-]+", cells[0]))
-            # An id without a claim stands for those that it was split into.
-            today = [
-                _today(claim)
-                for name, claim in claims.items()
-                if name in named
-                or any(name.startswith(f"{n}-") for n in named if n not in claims)
-            ]
-            is_id = any(re.match(r"[a-z]+-\d", name) for name in named)
-            if today or is_id:
-                cells[-1] = "; ".join(today) or "no longer tested"
-            line = f"| {' | '.join(cells)} |"
-        lines.append(line)
-    return "\n".join(lines) + "\n"
-
-
-def _today(claim: Any) -> str:
-    ours = numbers_of(claim)[1]
-    found = "" if ours == "-" else f" ({ours})"
-    return f"{claim.id}: {verdict_label(claim.verdict)}{found}"
 
 
 def _strip(overview: Overview) -> tuple[Strip | None, list[str]]:

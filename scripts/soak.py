@@ -354,9 +354,9 @@ def untouched(
     """Check that all cells can be read and that finished ones are the same files;
     return all that are finished now.
     """
-    from mtlrun.engine.record import Records
+    from mtlrun.engine.store import Store
 
-    records = Records(store)
+    records = Store(store)
     now = {
         path.stem: (path.stat().st_ino, path.stat().st_mtime_ns)
         for path in store.glob("cells/*.json")

@@ -12,6 +12,7 @@ from xml.etree import ElementTree as ET
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
+import yaml
 
 import mtlrun
 from mtlrun.catalog.registry import METHODS
@@ -20,9 +21,14 @@ from mtlrun.lab.experiment.catalogue import catalogue
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGE = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))
+CHOICES = sorted((ROOT / "configs").glob("*/README.md"))
 PAGES = [
     *sorted(ROOT.glob("*.md")),
     ROOT / "results" / "README.md",
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+    ROOT / "tests" / "README.md",
+    ROOT / "examples" / "extending" / "INTERFACES.md",
+    *CHOICES,
     *sorted(DOCS.rglob("*.md")),
 ]
 CHAPTERS = [
@@ -36,7 +42,7 @@ TAUGHT = [
     *sorted((DOCS / "guide").glob("*.md")),
 ]
 #: Reference pages, not read from start to end
-REFERENCE = ("methods", "formats", "protocols", "benchmarks", "compare")
+REFERENCE = ("methods", "formats")
 EXAMPLES = sorted((ROOT / "examples" / "gallery").glob("plot_*.py"))
 _PATH = re.compile(
     r"`((?:mtlrun|tests|scripts|benchmarks|examples|configs|\.ci)/[\w./*-]+)"
@@ -71,6 +77,36 @@ def test_files_named_on_pages_exist():
     assert absent == {}
 
 
+def anchors(text):
+    """Return the anchors of the headings of a page, as the site and code hosts do."""
+    headings = re.findall(r"^#{1,4} (.*)$", text, re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {
+        re.sub(r"[^\w\- ]", "", name).strip().lower().replace(" ", "-")
+        for name in plain
+    }
+
+
+def test_links_between_pages_lead_to_a_file_and_to_a_heading():
+    # Written by the site's build:
+    generated = ("gallery/index", "reference/cli.md", "reference/keys.md", "figures.md")
+    broken = []
+    for page in (*PAGES, *(ROOT / "results").glob("*/claims.md")):
+        text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.S | re.M)
+        for path, _, anchor in re.findall(
+            r"\]\((?!\w+:)([^)#\s]*)(#([^)\s]+))?\)", text
+        ):
+            goal = (page.parent / path).resolve() if path else page
+            if str(goal).endswith(generated):
+                continue
+            is_page = goal.is_file() and goal.suffix == ".md"
+            if not goal.exists() or (
+                anchor and is_page and anchor not in anchors(goal.read_text("utf-8"))
+            ):
+                broken.append(f"{page.relative_to(ROOT)}: {path}#{anchor}")
+    assert broken == []
+
+
 def long_lines(page):
     """Yield the places of lines of prose with more than 100 characters."""
     in_code = False
@@ -87,23 +123,20 @@ def test_prose_is_wrapped_at_100_characters():
     assert [place for page in pages for place in long_lines(page)] == []
 
 
-@pytest.mark.slow
-def test_the_protocols_match_the_experiment_files():
-    text = (DOCS / "protocols.md").read_text("utf-8")
-    assert PAGE["filled"](text) == text, (
-        "run: python scripts/marked_pages.py docs/protocols.md"
-    )
-    for entry in catalogue():
-        assert (f"### `{entry.id}`" in text) == (entry.kind != "train")
+def test_every_paper_states_what_it_leaves_open_beside_its_experiments():
+    papers = {entry.id.split("/")[0] for entry in catalogue() if entry.kind != "train"}
+    assert {path.parent.name for path in CHOICES} == papers
 
 
-def test_choices_of_several_paper_items_are_listed_once():
-    items = [" ".join(item.split()) for item in PAGE["choices"]("mtmkl").split("\n- ")]
-    clean = [item for item in items if "The protocol is clean" in item]
-    assert len(clean) == 1
-    assert clean[0].endswith("(table1, table2)")
-    with pytest.raises(ValueError, match="no experiments of the paper 'none'"):
-        PAGE["choices"]("none")
+def test_details_of_the_site_are_neither_in_its_menu_nor_in_its_search():
+    script = runpy.run_path(str(ROOT / "scripts" / "docs_source.py"))
+    details = [path for name in script["DETAILS"] for path in ROOT.glob(name)]
+    assert {path.name for path in details} >= {"report.md", "claims.md", "README.md"}
+    for path in (*details, DOCS / "compare.md"):
+        place = path.relative_to(ROOT)
+        header = script["page"]("# Title\n", place, path).partition("# Title")[0]
+        is_hidden = "orphan: true" in header and "nosearch: true" in header
+        assert is_hidden == (path in details), place
 
 
 def test_every_method_is_listed_in_the_api():
@@ -216,6 +249,40 @@ def test_figures_of_a_chapter_are_drawn_and_stored(page):
 def test_the_references_of_a_chapter_come_from_the_bibliography(page):
     text = page.read_text("utf-8")
     assert PAGE["filled"](text) == text, "run: python scripts/marked_pages.py"
+
+
+PAGES_WITH_MARKS = [page for page in sorted(DOCS.rglob("*.md")) if page not in CHAPTERS]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_MARKS, ids=lambda page: page.stem)
+def test_tables_copied_from_other_pages_are_up_to_date(page):
+    text = page.read_text("utf-8")
+    assert PAGE["filled"](text) == text, "run: python scripts/marked_pages.py docs"
+
+
+def test_a_copied_table_or_row_that_is_not_there_is_an_error():
+    with pytest.raises(ValueError, match="no table below a heading 'Nothing'"):
+        PAGE["copied_table"]("benchmarks/README.md", "Nothing")
+    with pytest.raises(ValueError, match="no row Unicorns"):
+        PAGE["copied_table"]("benchmarks/README.md", "Later rows", "Milk, Unicorns")
+
+
+def test_the_guide_fetches_the_data_that_its_chapters_load():
+    command = (DOCS / "guide" / "index.md").read_text("utf-8")
+    fetched = re.search(r"mtlrun data fetch (.*)", command)[1].split()
+    code = "".join(page.read_text("utf-8") for page in CHAPTERS)
+    assert set(re.findall(r'load_dataset\("([\w-]+)"', code)) == set(fetched)
+
+
+def test_commands_of_pages_name_the_paper_of_a_table():
+    """`table1` is the name of several experiments, and so is `table2`."""
+    places = [
+        f"{page.name}: {command}"
+        for page in PAGES
+        for command in re.findall(r"mtlrun \w+ table\d\b", page.read_text("utf-8"))
+        if page.name not in ("CHANGELOG.md", "architecture.md")
+    ]
+    assert places == []
 
 
 def test_a_reference_without_an_entry_is_an_error():
@@ -391,21 +458,64 @@ def test_names_listed_in_the_api_exist(page):
         assert hasattr(importlib.import_module(module), attribute), name
 
 
-def test_search_ranks_the_guide_above_the_api_and_reports():
+SCORER = (DOCS / "search_scorer.js").read_text("utf-8")
+
+
+def test_the_site_uses_the_scores_of_the_search():
     assert "search_scorer.js" in (DOCS / "conf.py").read_text("utf-8")
-    script = (DOCS / "search_scorer.js").read_text("utf-8")
     # Sphinx declares the same name: with const the browser would reject its script.
-    assert "\nvar Scorer = {" in script
-    bonuses = re.findall(r'^  \["([\w/]*)", (-?\d+)\],', script, re.MULTILINE)
+    assert "\nvar Scorer = {" in SCORER
 
-    def bonus(page: str) -> int:
-        return next(
-            int(number) for folder, number in bonuses if page.startswith(folder)
-        )
 
-    stub = "api/generated/mtlrun.estimators.HierarchicalMTL"
-    report = "results/fetr/table2/full/report"
-    # A title word counts 15 more than one in the text: folders must outweigh it.
-    assert bonus("guide/pooling") > bonus(stub) + 40 > bonus(report) + 80
-    assert bonus("start/verdict") == bonus("guide/pooling")
-    assert bonus("compare") > bonus(stub)
+def test_no_folder_of_the_site_outweighs_a_title():
+    bonuses = [int(n) for n in re.findall(r'^  \["[\w/]*", (-?\d+)\],', SCORER, re.M)]
+    scores = dict(re.findall(r"^  (\w+): (\d+),", SCORER, re.M))
+    assert 0 < max(bonuses) < int(scores["title"]) - int(scores["term"])
+
+
+def test_words_and_answers_of_the_search_are_pages():
+    searches = yaml.safe_load((DOCS / "searches.yaml").read_text("utf-8"))
+    assert len(searches["searches"]) >= 30
+    for page in (*searches["words"], *searches["searches"].values()):
+        assert (DOCS / f"{page}.md").is_file(), page
+
+
+@pytest.fixture
+def ranking():
+    """The search in five pages, of which one has a word in its title."""
+    pytest.importorskip("sphinx")
+    script = runpy.run_path(str(ROOT / "scripts" / "docs_search.py"))
+    titles = ["Tables", "Missing values", "Clusters", "Fields", "A report"]
+    index = {
+        "docnames": ["guide/a", "tables", "guide/c", "formats", "results/r"],
+        "titles": titles,
+        "alltitles": {title: [[file, None]] for file, title in enumerate(titles)},
+        "indexentries": {
+            "absent numbers": [[3, "", True]],
+            "gap": [[0, "", False], [3, "", True]],
+        },
+        "objects": {},
+        "terms": {"miss": [0, 1, 2, 4], "valu": [0, 1, 2, 4], "gap": [2]},
+        "titleterms": {"miss": 1, "valu": 1, "cluster": 2},
+    }
+    return script["Ranking"](index, SCORER)
+
+
+def test_a_title_outweighs_the_guide_in_the_search(ranking):
+    pages = ranking.pages("missing values")
+    assert pages == ["tables", "guide/c", "guide/a", "results/r"]
+
+
+def test_an_entry_of_the_search_leads_and_other_entries_come_last(ranking):
+    assert ranking.pages("absent numbers") == ["formats"]
+    assert ranking.pages("gap") == ["formats", "guide/c", "guide/a"]
+
+
+def test_a_search_that_does_not_show_its_page_is_named(ranking):
+    script = runpy.run_path(str(ROOT / "scripts" / "docs_search.py"))
+    searches = {"missing values": "tables", "gap": "tables", "WinError": "formats"}
+    first, second = script["faults"](ranking, searches)
+    assert first.startswith(
+        "search 'gap' shows formats, guide/c, guide/a before tables"
+    )
+    assert second == "search 'WinError' shows nothing before formats"

@@ -367,6 +367,41 @@ def test_two_names_are_one_model(data, first, second):
     assert_allclose(first.coef_, second.coef_, atol=2e-5)
 
 
+#: Values of the names in the first table of docs/guide/same-models.md
+VALUES = {
+    "alpha": 2.0,
+    "eta": 0.3,
+    "n_components": 2,
+    "n_clusters": 2,
+    "gamma": 0.7,
+    "smoothness": 3.0,
+    "ridge": 0.5,
+    "s": 2.0,
+}
+
+
+def test_the_code_of_same_models_gives_equal_coefficients(data):
+    page = (GUIDE / "same-models.md").read_text("utf-8")
+    (table,) = re.findall(r"^\| this \|.*?\n\n", page, re.DOTALL | re.MULTILINE)
+    n_pairs = 0
+    for line in table.strip().splitlines()[2:]:
+        this, other = (
+            re.findall(r"`(\w+\([^`]+\))`", cell) for cell in line.split("|")[1:3]
+        )
+        if not (this and other) or "TraceNormMTL" in other[0]:
+            continue  # Their numbers are written in words.
+        for code in this:
+            first, second = (
+                eval(text, globals(), VALUES).set_params(**TIGHT)
+                for text in (code, other[0])
+            )
+            for model in (first, second):
+                model.fit(data.X, data.y, task_id=data.task)
+            assert_allclose(first.coef_, second.coef_, atol=2e-5, err_msg=line)
+            n_pairs += 1
+    assert n_pairs >= 7
+
+
 def test_every_line_of_same_models_is_tested():
     page = (GUIDE / "same-models.md").read_text("utf-8")
     (table,) = re.findall(r"^\| this \|.*?\n\n", page, re.DOTALL | re.MULTILINE)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mtlrun.engine.record import Records
+from mtlrun.engine.store import Store
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import render
 from mtlrun.lab.stored import read_plan
@@ -81,7 +81,7 @@ def test_a_new_run_changes_only_the_tables(script, tmp_path):
     first = (tmp_path / "README.md").read_text()
     assert first.startswith("before\n<!--")
     assert first.endswith("-->\nafter\n")
-    page = (tmp_path / "docs" / "papers" / "fetr.md").read_text()
+    page = (tmp_path / "results" / "fetr" / "claims.md").read_text()
     claims = json.loads(
         render(build_report(tmp_path / "results/fetr/audit/quick"), "json")
     )["claims"]
@@ -95,15 +95,13 @@ def test_a_new_run_changes_only_the_tables(script, tmp_path):
             line for line in page.splitlines() if line.startswith(f"| {claim['id']} ")
         )
         assert claim["text"] in row
-        assert (
-            f"[{words[claim['verdict']]}](../../results/fetr/audit/quick/report.md#claims)"
-            in row
-        )
+        assert f"[{words[claim['verdict']]}](audit/quick/report.md#claims)" in row
     audits = "Audits of its printed numbers or its authors' files: 2 hold"
-    assert f"{audits}, 1 does not hold." in first  # One more claim of our own
+    outcome = tmp_path / "docs" / "papers" / "fetr.md"
+    assert f"{audits}, 1 does not hold." in " ".join(outcome.read_text().split())
     folder = tmp_path / "results" / "fetr" / "audit"
     shutil.copytree(folder / "quick", folder / "full")
-    info = read_plan(folder / "full", Records.of_run(folder / "full"))
+    info = read_plan(folder / "full", Store.of_run(folder / "full"))
     info.pop("plan", None)  # All fields are in the file itself.
     info["profile"] = "full"
     info["config"]["claims"] = info["config"]["claims"][:1]
@@ -111,7 +109,7 @@ def test_a_new_run_changes_only_the_tables(script, tmp_path):
     assert main(["--check"], tmp_path) == 1
     main(["--write"], tmp_path)
     assert "1 artefact in 2 runs" in (tmp_path / "results" / "summary.md").read_text()
-    assert f"{audits}, 1 does not hold" in (tmp_path / "README.md").read_text(), (
+    assert f"{audits}, 1 does not hold" in " ".join(outcome.read_text().split()), (
         "a claim counts once"
     )
 
@@ -214,18 +212,19 @@ def committed(name: str) -> str:
 def linked_verdict(cell: str) -> re.Match[str] | None:
     """Return the verdict of a row and the report that it leads to; names of
     interpretations may have brackets."""
-    return re.fullmatch(r"\[(.*)\]\(../../(\S+)#claims\)", cell)
+    return re.fullmatch(r"\[(.*)\]\((\S+)#claims\)", cell)
 
 
 def claims_of_pages() -> dict[str, tuple[str, str]]:
     """Return id -> verdict and report of every claim on the pages of the papers."""
     claims = {}
-    for path in sorted((ROOT / "docs" / "papers").glob("*.md")):
+    for path in sorted((ROOT / "results").glob("*/claims.md")):
+        paper = f"results/{path.parent.name}"
         text = path.read_text(encoding="utf-8")
         for row in table_rows(text, r"^## (What|On other data|Audits)"):
             link = linked_verdict(row[-2])
             if link:
-                claims[row[0]] = (first_words(link[1]), link[2])
+                claims[row[0]] = (first_words(link[1]), f"{paper}/{link[2]}")
     return claims
 
 
@@ -239,56 +238,15 @@ def test_pages_and_reports_have_the_same_verdicts():
         assert reported == [verdict], name
 
 
-def test_the_page_of_changed_verdicts_matches_the_pages():
-    pages = claims_of_pages()
-    rows = table_rows(committed("docs/verdicts.md"), "^## ")
-    today = [part for row in rows for part in row[-1].split("; ") if ": " in part]
-    changes = dict(
-        part.split(": ", 1) for part in today if part.split(": ")[0] in pages
-    )
-    assert len(changes) > 60
-    assert {name: first_words(text) for name, text in changes.items()} == {
-        name: pages[name][0] for name in changes
-    }
-
-
-#: Wording of the verdicts that the README counts
-COUNT_WORDS = {
-    "holds": "holds?",
-    "holds in part": "holds? in part",
-    "does not hold": "do(es)? not hold",
-    "depends on the interpretation": "depends? on the interpretation",
-    "undecided": "(is|are) undecided",
-    "not testable here": "(is|are) not testable here",
-}
-
-
 def paper_pages() -> list[Path]:
     return sorted((ROOT / "docs" / "papers").glob("[!i]*.md"))
 
 
-def lines_of_readme(page: Path) -> list[str]:
-    """Return the line of a paper and the lines below it."""
-    lines = committed("README.md").splitlines()
-    first = next(
-        i for i, line in enumerate(lines) if f"(docs/papers/{page.name})" in line
-    )
-    last = first + 1
-    while lines[last].startswith("  "):
-        last += 1
-    return lines[first:last]
-
-
-def counts_of(line: str) -> dict[str, int]:
-    """Return the README's count of each verdict of a paper."""
-    counts = {}
-    sentence = re.search(r"Of (\d+) claims, (.*?)\. ", line)
-    for part in sentence[2].split(", "):
-        number, words = part.split(" ", 1)
-        (verdict,) = (v for v, said in COUNT_WORDS.items() if re.fullmatch(said, words))
-        counts[verdict] = int(number)
-    assert sum(counts.values()) == int(sentence[1])
-    return counts
+def lines_of_index(page: Path) -> list[str]:
+    """Return the main claims of a paper on the index of the papers."""
+    _, _, after = committed("docs/papers/index.md").partition(f"]({page.name})**\n")
+    claims = re.match(r"(?:  .*\n)+", after)[0]
+    return re.split(r"^  \* ", claims, flags=re.M)[1:]
 
 
 def test_claims_on_other_data_count_neither_for_nor_against_a_paper(script, tmp_path):
@@ -302,24 +260,30 @@ def test_claims_on_other_data_count_neither_for_nor_against_a_paper(script, tmp_
     assert not elsewhere & theirs
 
 
-def test_the_counts_in_the_readme_match_the_pages():
+def test_the_counts_in_the_readme_match_the_claims():
     for path in paper_pages():
-        rows = table_rows(path.read_text(encoding="utf-8"), "^## What the paper claims")
-        links = [linked_verdict(row[-2]) for row in rows]
-        on_page = Counter(first_words(link[1]) for link in links if link)
-        assert counts_of(lines_of_readme(path)[0]) == on_page, path.name
+        text = committed(f"results/{path.stem}/claims.md")
+        _, _, *rows = table_rows(text, "^## What the paper claims")
+        counts = Counter(first_words(linked_verdict(row[-2])[1]) for row in rows)
+        header, *others = table_rows(committed("README.md"), "^## Published results")
+        (row,) = (row for row in others if f"(docs/papers/{path.name})" in row[0])
+        named = {
+            name: int(count) for name, count in zip(header[2:], row[2:], strict=True)
+        }
+        assert int(row[1]) == len(rows), path.name
+        assert +Counter(named) == counts, path.name
 
 
-def test_the_outcome_in_the_readme_matches_its_page():
+def test_the_main_claims_on_the_index_match_the_page_of_the_paper():
     def plain(text: str) -> str:
-        return " ".join(re.sub(r"\]\([^)]*\)", "]", text).split()).lower()
+        return " ".join(text.split()).lower()
 
     for path in paper_pages():
         page = plain(path.read_text(encoding="utf-8"))
-        first, *others = lines_of_readme(path)
-        parts = [first.partition(".** ")[2]]
-        for line in others:
-            # A page has one line per claim that holds where the README has one.
-            listed = re.fullmatch(r"  \* (?:What holds|It holds that): (.*)\.", line)
-            parts += listed[1].split("; ") if listed else [line.strip(" *")]
-        assert [part for part in parts if plain(part) not in page] == [], path.name
+        claims = lines_of_index(path)
+        assert claims
+        for text in claims:
+            # A page has one line per claim that holds where the index has one.
+            held = re.match(r"(?:What holds|It holds that): (.*)\.$", text, re.S)
+            parts = held[1].split("; ") if held else [text]
+            assert [part for part in parts if plain(part) not in page] == [], path.name

@@ -27,8 +27,8 @@ model = RobustMTL(lam=0.75, beta=0.1).fit(X, y, task_id=task)
 norms = np.linalg.norm(model.outlier_, axis=1)
 
 fig, ax = plt.subplots(layout="constrained")
-colours = ["tab:red" if t in outliers else "tab:blue" for t in range(n_tasks)]
-ax.bar(range(n_tasks), norms, color=colours)
+colors = ["tab:red" if t in outliers else "tab:blue" for t in range(n_tasks)]
+ax.bar(range(n_tasks), norms, color=colors)
 ax.plot([], [], "s", color="tab:red", label="outlier in truth")
 ax.plot([], [], "s", color="tab:blue", label="ordinary task")
 ax.set(xlabel="task", ylabel="norm of the task's column of E", xticks=range(n_tasks))

@@ -298,6 +298,10 @@ def analysis(
     return declare
 
 
+#: Path of an analysis of mtlrun -> its name.
+_NAMES = {path: name for name, path in ANALYSES.items()}
+
+
 def analysis_path(name: str) -> str:
     """Return ``package.module:function`` of an analysis, given its name or this
     path.
@@ -310,10 +314,7 @@ def analysis_name(path: str) -> str:
 
     The name stays the same if the function moves to another module.
     """
-    for name, analysis_path in ANALYSES.items():
-        if analysis_path == path:
-            return name
-    return path
+    return _NAMES.get(path, path)
 
 
 def published_path(name: str) -> Path:

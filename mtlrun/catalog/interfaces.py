@@ -12,7 +12,6 @@ import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from mtlrun.errors import ConfigError, suggest
@@ -50,6 +49,8 @@ class Interface:
         data.
     changes : tuple of str
         Reason of each version after the first.
+    path : str
+        ``package.module:name``.
     """
 
     names: tuple[str, ...]
@@ -61,6 +62,7 @@ class Interface:
     summary: str = ""
     declaration: dict[str, Any] | None = None
     changes: tuple[str, ...] = ()
+    path: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,11 @@ for _stored in _STORED_INTERFACES.values():
     QUANTITY_LABELS |= _stored.get("declaration", {}).get("labels", {})
 
 
+#: Interfaces that have been read, by path. Classes and functions of the user, which may
+#: change while the program runs, are not among them.
+_READ: dict[str, Interface] = {}
+
+
 def interface(path: str) -> Interface:
     """Return the interface of ``package.module:name``.
 
@@ -98,46 +105,40 @@ def interface(path: str) -> Interface:
     ConfigError
         If there is no such module, class or function, or the module cannot be imported.
     """
+    if path in _READ:
+        return _READ[path]
     # Reports need only metrics, and do not load the registry of estimators.
     from mtlrun.catalog.registry import METHODS
 
     method = METHODS.get(path.partition(":")[2])
     if method is not None and method.class_path == path and path.startswith("mtlrun."):
-        return _method_interface(path, tuple(method.changes))
-    stored = _STORED_INTERFACES.get(path)
-    if stored is not None and _is_installed(stored.get("package")):
+        keyword_only = []
+        rules = {}
+        for parameter_name, parameter in method.parameters.items():
+            if parameter["keyword_only"]:
+                keyword_only.append(parameter_name)
+            if parameter["rule"]:
+                rules[parameter_name] = parameter["rule"]
+        entry = Interface(
+            path=method.class_path,
+            names=tuple(method.parameters),
+            keyword_only=tuple(keyword_only),
+            is_class=True,
+            fits=True,
+            rules=rules,
+            changes=tuple(method.changes),
+        )
+    else:
+        stored = _STORED_INTERFACES.get(path)
+        if stored is None or not _is_installed(stored.get("package")):
+            return inspect_interface(path)
         fields = {name: value for name, value in stored.items() if name != "package"}
         for name in ("names", "keyword_only", "changes"):
             if name in fields:
                 fields[name] = tuple(fields[name])
-        return Interface(**fields)
-    return inspect_interface(path)
-
-
-@cache
-def _method_interface(path: str, changes: tuple[str, ...]) -> Interface:
-    """Return the interface of a registered class of mtlrun with these changes.
-
-    Plans ask for it thousands of times.
-    """
-    from mtlrun.catalog.registry import METHODS
-
-    method = METHODS[path.partition(":")[2]]
-    keyword_only = []
-    rules = {}
-    for parameter_name, parameter in method.parameters.items():
-        if parameter["keyword_only"]:
-            keyword_only.append(parameter_name)
-        if parameter["rule"]:
-            rules[parameter_name] = parameter["rule"]
-    return Interface(
-        names=tuple(method.parameters),
-        keyword_only=tuple(keyword_only),
-        is_class=True,
-        fits=True,
-        rules=rules,
-        changes=changes,
-    )
+        entry = Interface(path=path, **fields)
+    _READ[path] = entry
+    return entry
 
 
 def _is_installed(package: Mapping[str, str] | None) -> bool:
@@ -193,6 +194,7 @@ def inspect_interface(path: str) -> Interface:
     first_paragraph = (inspect.getdoc(target) or "").partition("\n\n")[0]
     summary = " ".join(first_paragraph.split())
     return Interface(
+        path=path,
         names=tuple(names),
         open=takes_any_name,
         keyword_only=tuple(keyword_only),

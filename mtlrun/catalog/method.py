@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeGuard
+
+from mtlrun.utils.io import jsonable
 
 #: One reason for each change of splits, features, searches, scores or timings. The
 #: version of the protocol is one more than their number. Each change outdates all
@@ -36,15 +39,16 @@ class Method:
     params: dict[str, Any] = field(default_factory=dict)
     published: dict[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are not empty."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """Fields that are not empty, as JSON holds them."""
         fields = {
             "estimator": self.estimator,
             "measure": self.measure,
             "params": self.params,
             "published": self.published,
         }
-        return without_empty(fields)
+        return dict(jsonable(without_empty(fields)))
 
 
 def is_nested(value: object) -> TypeGuard[Mapping[str, Any]]:

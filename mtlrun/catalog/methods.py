@@ -25,6 +25,7 @@ import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -50,8 +51,12 @@ PUBLISHED = "published"
 # --- estimators
 
 
-def class_path(name: str) -> str:
-    """Return the class path ``package.module:Class`` of an estimator.
+#: Interfaces of the methods of mtlrun that have been named, by their names.
+_ESTIMATORS: dict[str, Interface] = {}
+
+
+def estimator_interface(name: str) -> Interface:
+    """Return the interface of an estimator.
 
     Parameters
     ----------
@@ -63,24 +68,34 @@ def class_path(name: str) -> str:
     UserError
         If there is no such method, module or class.
     """
+    if name in _ESTIMATORS:
+        return _ESTIMATORS[name]
     path = registry.class_path(name)
-    class_interface = interface(path)
-    if not class_interface.is_class:
+    entry = interface(path)
+    if not entry.is_class:
         raise ConfigError(f"{path!r} is not an estimator: it is not a class")
-    if not class_interface.fits:
+    if not entry.fits:
         raise ConfigError(f"{path!r} is not an estimator: the class has no fit")
-    return path
+    if path.startswith(f"{PACKAGE}."):
+        _ESTIMATORS[name] = entry
+    return entry
+
+
+def class_path(name: str) -> str:
+    """Return the class path ``package.module:Class`` of an estimator.
+
+    Raises the errors of `estimator_interface`.
+    """
+    return estimator_interface(name).path
 
 
 def parameter_names(name: str) -> tuple[str, ...] | None:
     """Return the constructor parameters of an estimator; None if it takes any name.
 
-    Raises the errors of `class_path`.
+    Raises the errors of `estimator_interface`.
     """
-    class_interface = interface(class_path(name))
-    if class_interface.open:
-        return None
-    return class_interface.names
+    entry = estimator_interface(name)
+    return None if entry.open else entry.names
 
 
 def owner_of(
@@ -119,13 +134,13 @@ def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule
     """Return the rule for the values of a parameter.
 
     None if there is no rule, or if only the class itself can check it. Raises the
-    errors of `class_path`.
+    errors of `estimator_interface`.
     """
     owner = owner_of(name, params, parameter)
     if owner is None:
         return None
     owner_name, _, owner_parameter = owner
-    plain_rule = interface(class_path(owner_name)).rules.get(owner_parameter)
+    plain_rule = estimator_interface(owner_name).rules.get(owner_parameter)
     return rule_of(plain_rule) if plain_rule else None
 
 
@@ -139,7 +154,13 @@ def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:
     return {**copy.deepcopy(METHODS[name].default_params), **params}
 
 
-def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
+#: Stands for the random state of an estimator until `with_seed`.
+OPEN_SEED = object()
+
+
+def resolved(
+    name: str, params: Mapping[str, Any], seed: object = OPEN_SEED
+) -> dict[str, Any]:
     """Return an estimator and all its parameters in the form that is part of a key.
 
     Classes of mtlrun are identified by name, so that they may move to another module;
@@ -158,11 +179,47 @@ def resolved(name: str, params: Mapping[str, Any], seed: int) -> dict[str, Any]:
             all_params[key] = resolved(value["estimator"], nested_params, seed)
         else:
             all_params[key] = copy.deepcopy(value)
-    if all_params.get("random_state") is None:
-        names = parameter_names(name) or ()
-        if "random_state" in names:
-            all_params["random_state"] = seed
-    return {"estimator": registry.short_name(class_path(name)), "params": all_params}
+    entry = estimator_interface(name)
+    is_seeded = "random_state" in entry.names and not entry.open
+    if is_seeded and all_params.get("random_state") is None:
+        all_params["random_state"] = seed
+    return {"estimator": registry.short_name(entry.path), "params": all_params}
+
+
+def resolved_method(method: Method) -> Method:
+    """Return a method as a part of a key; `with_seed` completes it.
+
+    Estimators get all their parameters, as in `resolved`. Analyses get their name and
+    the digests of the files that they read.
+    """
+    if method.measure:
+        return Method(
+            measure=analysis.analysis_name(analysis_path(method.measure)),
+            params=method.params,
+            published=published_hash(method.params),
+        )
+    return Method(**resolved(method.estimator, method.params))
+
+
+def with_seed(method: Method, seed: int) -> Method:
+    """Return a resolved method whose open random states are `seed`."""
+    params = _with_seed(method.params, seed)
+    if params is method.params:
+        return method
+    return replace(method, params=params)
+
+
+def _with_seed(params: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Return the same parameters if no random state is open."""
+    changed: dict[str, Any] = {}
+    for name, value in params.items():
+        if value is OPEN_SEED:
+            changed[name] = seed
+        elif is_nested(value):
+            nested = _with_seed(value["params"], seed)
+            if nested is not value["params"]:
+                changed[name] = {**value, "params": nested}
+    return {**params, **changed} if changed else params
 
 
 def class_paths(spec: Mapping[str, Any]) -> Iterator[str]:
@@ -332,7 +389,7 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
             if name == path:
                 # Not an estimator, so it is an analysis.
                 name = analysis.analysis_name(path)
-            versions[name] = 1 + len(interface(path).changes)
+            versions[name] = 1 + len(_changes_of(path))
             continue
         package_version = _installed_version(package)
         if package_version is None:
@@ -340,6 +397,14 @@ def versions_of(paths: Iterable[str], source: str = "") -> Versions:
         else:
             versions[package] = package_version
     return dict(sorted(versions.items()))
+
+
+def _changes_of(path: str) -> tuple[str, ...]:
+    """Return the reasons for which the version of a class or analysis was raised."""
+    method = METHODS.get(path.partition(":")[2])
+    if method is not None and method.class_path == path:
+        return tuple(method.changes)
+    return interface(path).changes
 
 
 def _source_changes(source: str) -> tuple[str, ...]:
@@ -365,8 +430,7 @@ def reason_of(name: str, old: int, new: int) -> str:
         changes = _source_changes(name)
     else:
         try:
-            path = ANALYSES.get(name) or registry.class_path(name)
-            changes = interface(path).changes
+            changes = _changes_of(ANALYSES.get(name) or registry.class_path(name))
         except UserError:
             # The method has been removed since.
             changes = ()

@@ -169,7 +169,7 @@ def build(spec: str | Mapping[str, Any]) -> Any:
     }
     params = {}
     for key, value in values.items():
-        if _is_spec(value):
+        if isinstance(value, Mapping) and "estimator" in value:
             params[key] = build(value)
         else:
             params[key] = value
@@ -188,10 +188,6 @@ def build(spec: str | Mapping[str, Any]) -> Any:
 
 def _is_estimator(value: Any) -> TypeGuard[type]:
     return isinstance(value, type) and hasattr(value, "fit")
-
-
-def _is_spec(value: Any) -> bool:
-    return isinstance(value, Mapping) and "estimator" in value
 
 
 @cache

@@ -94,7 +94,22 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
 
     folder, (card,) = _cards(data_dir, id)
     selected = card.variant(variant)
-    _describe(card, selected.notes)
+    rows = [
+        ("id", card.id),
+        ("title", _title(card)),
+        ("tasks", f"{card.task_type}, {card.design} design"),
+        ("license", card.licence),
+        ("citation", card.citation),
+        ("preprocessing", card.preprocessing),
+        ("notes", selected.notes.strip()),
+        ("variants", ", ".join(card.variants)),
+        ("card", str(card.path)),
+    ]
+    lines = []
+    for name, text in rows:
+        if text:
+            lines.append((f"{name}:", text.strip().replace("\n", " ")))
+    say_columns(lines)
     if card.files:
         say(f"\nFiles in {folder / card.folder}:")
     missing = []
@@ -206,9 +221,6 @@ def fetch(
         option(None, "URL", "Download from this address instead of the card's."),
     ] = None,
     yes: Yes = False,
-    timeout: Annotated[
-        float, option(None, "SECONDS", "How long to wait for a server.", min=0.1)
-    ] = 30.0,
 ) -> None:
     """Download missing files, after asking, and verify their hashes."""
     from mtlrun.data.sets.fetch import check_address, fetch_dataset, shown_address
@@ -249,7 +261,6 @@ def fetch(
                 data_dir=folder,
                 url=url,
                 report=report,
-                timeout=timeout,
             )
         for file in files:
             status = _hash_status(card, file.name)
@@ -310,25 +321,6 @@ def _availability(card: Card, folder: Path) -> str:
     if not missing:
         return "yes"
     return "no" if len(missing) == len(needed) else "partly"
-
-
-def _describe(card: Card, notes: str) -> None:
-    rows = [
-        ("id", card.id),
-        ("title", _title(card)),
-        ("tasks", f"{card.task_type}, {card.design} design"),
-        ("license", card.licence),
-        ("citation", card.citation),
-        ("preprocessing", card.preprocessing),
-        ("notes", notes.strip()),
-        ("variants", ", ".join(card.variants)),
-        ("card", str(card.path)),
-    ]
-    lines = []
-    for name, text in rows:
-        if text:
-            lines.append((f"{name}:", text.strip().replace("\n", " ")))
-    say_columns(lines)
 
 
 def _hash_status(card: Card, name: str) -> str:

@@ -233,16 +233,6 @@ def _experiments() -> Completions:
     yield from _files(".yaml")
 
 
-def _trainings() -> Completions:
-    """Yield the experiments that train a model."""
-    from mtlrun.lab.experiment.catalogue import catalogue
-
-    for entry in catalogue():
-        if entry.kind == "train":
-            yield entry.id, entry.title
-    yield from _files(".yaml")
-
-
 def _methods() -> Completions:
     from mtlrun.catalog.registry import BASELINES, METHODS
 
@@ -264,7 +254,12 @@ def targets_and_all(ctx: typer.Context) -> Completions:
 @completer
 def trainings(ctx: typer.Context) -> Completions:
     """Complete experiments that train a model."""
-    return _trainings()
+    from mtlrun.lab.experiment.catalogue import catalogue
+
+    for entry in catalogue():
+        if entry.kind == "train":
+            yield entry.id, entry.title
+    yield from _files(".yaml")
 
 
 @completer

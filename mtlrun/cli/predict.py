@@ -246,7 +246,7 @@ def _rows(
     if not isinstance(names, list):
         return _RowsToPredict(X, codes, None, is_predicted)
     if np.any(is_predicted):
-        for text in fitted.unknown_tasks(names).said():
+        for text in fitted.unknown_tasks(names).sentences():
             if not np.all(is_predicted):
                 text += f". {_NO_PREDICTIONS}"
             say(f"{data}: {text}", error=True)
@@ -268,7 +268,7 @@ def _read_file(
     ignored = [name for name in rows.ignored if name not in targets]
     if ignored and not quiet:
         say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
-    for text in rows.said():
+    for text in rows.sentences():
         say(f"{data}: {text}", error=True)
     return rows.X, rows.tasks
 

@@ -262,7 +262,18 @@ def print_report(
     if form is None:
         print_text(report_text(run_report), folder)
     elif form == HTML and out is None:
-        _write_pages(run_report, folder)
+        from mtlrun.lab.report.summary import (
+            read_overview,
+            results_root,
+            write_overview,
+        )
+
+        say(f"report: {write_run(run_report, folder)}")
+        root = results_root(run_report, folder)
+        if root is not None:
+            with writing(root):
+                index = write_overview(read_overview(root), root, (HTML,))[0]
+                say(f"index: {index}")
     else:
         _write_or_print(form, out, folder, "report", lambda: render(run_report, form))
 
@@ -453,18 +464,6 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
     with writing(path):
         results = frames.load_results(folder)
         say(f"results: {frames.write_parquet(results, path)}")
-
-
-def _write_pages(run_report: Report, folder: Path) -> None:
-    """Write the page of a run, and the index of all runs next to it."""
-    from mtlrun.lab.report.summary import read_overview, results_root, write_overview
-
-    say(f"report: {write_run(run_report, folder)}")
-    root = results_root(run_report, folder)
-    if root is not None:
-        with writing(root):
-            index = write_overview(read_overview(root), root, (HTML,))[0]
-            say(f"index: {index}")
 
 
 def _merge(folder: Path, other: Path) -> None:

@@ -76,7 +76,8 @@ from mtlrun.comparison.verdict import (
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.named_columns import label_list, matching, target_columns
-from mtlrun.data.reading.table import Table, read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import Table, table_of_frame
 from mtlrun.data.roles.check import findings
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -60,9 +60,13 @@ class ComparisonJobs:
 
     def job(self, candidate: Candidate, trial: int) -> Job:
         """Return the job that fits and scores a method on a split."""
-        return self._builder.job(
+        (job,) = self._jobs(candidate, [trial])
+        return job
+
+    def _jobs(self, candidate: Candidate, trials: Iterable[int]) -> list[Job]:
+        return self._builder.jobs(
             Method(candidate.estimator, params=candidate.params),
-            Split(**self.protocol.split, trial=trial),
+            [Split(**self.protocol.split, trial=trial) for trial in trials],
             Scoring((self.protocol.metric,), keep=(KEEP,)),
             features=Features(candidate.features or TABLE),
             search=self._search(candidate),
@@ -81,10 +85,8 @@ class ComparisonJobs:
         allow(name, n_jobs, PLANNED, "cells and folds", "Lower splits or folds.")
         rows = []
         for candidate in candidates:
-            for trial in range(n_splits):
-                rows.append(
-                    self.row(self.job(candidate, trial), candidate.label, trial)
-                )
+            for job in self._jobs(candidate, range(n_splits)):
+                rows.append(self.row(job, candidate.label, job.split.trial))
         return self.plan_of(rows, folder, data_dir)
 
     def plan_of(

@@ -661,7 +661,7 @@ class Comparison:
     def _write(self, folder: Path, home: Path) -> None:
         """Write all files into a folder, which will be moved to `home`."""
         self.write_board(folder)
-        write_atomic(folder / COMPARED, file_json(self._plan()))
+        write_atomic(folder / COMPARED, file_json(jsonable(self._plan())))
         save_training(self.trained, folder / MODEL)
 
     def _plan(self) -> dict[str, Any]:

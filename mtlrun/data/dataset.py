@@ -458,7 +458,26 @@ def check_read(
             parts.append((values[:, None], part, []))
     for values, kind, columns in parts:
         check_large(values, name, columns, where, kind)
-        _check_small(values, name, kind, columns)
+        entries = values
+        if sparse.issparse(values):
+            entries = values.data
+        # Nearly always, nothing is that small.
+        if not ((np.abs(entries) < SMALLEST) & (entries != 0)).any():
+            continue
+        if sparse.issparse(values):
+            largest = abs(values).max(axis=0).toarray().ravel()
+        else:
+            largest = np.fmax.reduce(np.abs(values), axis=0)
+        is_vanishing = (largest > 0) & (largest < SMALLEST)
+        if is_vanishing.any():
+            column = int(np.argmax(is_vanishing))
+            name_of_column = _called(kind, columns, column, values.shape[1])
+            raise DataError(
+                f"{name}: the largest number in {name_of_column} is "
+                f"{float(largest[column]):.4g}; squares of numbers below {SMALLEST:g} "
+                "vanish",
+                "Rescale the column (multiply it by a power of ten), or leave it out.",
+            )
 
 
 def check_large(
@@ -497,33 +516,6 @@ def check_large(
         f"{LARGEST:g} cannot be squared",
         "Rescale the column (divide it by a power of ten), or fix the cell.",
     )
-
-
-def _check_small(X: Any, name: str, kind: str, columns: Sequence[str]) -> None:
-    """Raise an error for a column whose squares would all vanish.
-
-    That is a column whose numbers are not all zero, and all too small.
-    """
-    values = X
-    if sparse.issparse(X):
-        values = X.data
-    # Nearly always, nothing is that small.
-    if not ((np.abs(values) < SMALLEST) & (values != 0)).any():
-        return
-    if sparse.issparse(X):
-        largest = abs(X).max(axis=0).toarray().ravel()
-    else:
-        largest = np.fmax.reduce(np.abs(X), axis=0)
-    bad = np.flatnonzero((largest > 0) & (largest < SMALLEST))
-    if len(bad):
-        column = int(bad[0])
-        name_of_column = _called(kind, columns, column, X.shape[1])
-        raise DataError(
-            f"{name}: the largest number in {name_of_column} is "
-            f"{float(largest[column]):.4g}; squares of numbers below {SMALLEST:g} "
-            "vanish",
-            "Rescale the column (multiply it by a power of ten), or leave it out.",
-        )
 
 
 def _largest(values: Any) -> float:

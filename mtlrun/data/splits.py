@@ -180,7 +180,18 @@ class _TaskSplitter(BaseCrossValidator):
             labels but they are needed.
         """
         tasks = self._tasks(X, groups, task_id)
-        yield from self._parts(tasks, self._strata(tasks, y))
+        strata = np.zeros(len(tasks), dtype=np.int64)
+        if self.labels:
+            if y is None:
+                raise ValueError("labels=True needs y")
+            y = plain_values(np.asarray(y), "y")[0]
+            if y.ndim != 1 or type_of_target(y) not in ("binary", "multiclass"):
+                raise ValueError(
+                    "labels=True needs one class label per row, not a target of kind "
+                    f"{type_of_target(y)!r}"
+                )
+            strata = np.unique(y, return_inverse=True)[1]
+        yield from self._parts(tasks, strata)
 
     @abstractmethod
     def _parts(self, tasks: Array, strata: Array) -> Iterator[tuple[Array, Array]]:
@@ -207,20 +218,6 @@ class _TaskSplitter(BaseCrossValidator):
         if ids.shape != (n,):
             raise ValueError(f"there are {n} rows but task ids of shape {ids.shape}")
         return np.unique(ids, return_inverse=True)[1]
-
-    def _strata(self, tasks: Array, y: Any) -> Array:
-        """Return the number of each row's label, or zeros when labels do not matter."""
-        if not self.labels:
-            return np.zeros(len(tasks), dtype=np.int64)
-        if y is None:
-            raise ValueError("labels=True needs y")
-        y = plain_values(np.asarray(y), "y")[0]
-        if y.ndim != 1 or type_of_target(y) not in ("binary", "multiclass"):
-            raise ValueError(
-                "labels=True needs one class label per row, not a target of kind "
-                f"{type_of_target(y)!r}"
-            )
-        return np.unique(y, return_inverse=True)[1]
 
 
 class TaskStratifiedKFold(_TaskSplitter):
@@ -473,27 +470,22 @@ def fewer_rows(dataset: Dataset, rows: Rows, part: float, seed: int) -> Rows:
     of groups are taken from all groups of a task in turn, so that searches have groups
     to hold out.
     """
-    shuffled = list(_rows_by_task(dataset, rows, seed).values())
-    if GROUP in dataset.source:
-        groups = dataset.source[GROUP]
-        shuffled = [_in_turn(mine, groups[mine]) for mine in shuffled]
     parts = []
-    for mine in shuffled:
+    for mine in _rows_by_task(dataset, rows, seed).values():
+        if GROUP in dataset.source:
+            # The first row of each group comes before the second ones.
+            groups = dataset.source[GROUP][mine]
+            order = np.argsort(groups, kind="stable")
+            sorted_groups = groups[order]
+            first_of_group = np.searchsorted(sorted_groups, sorted_groups)
+            rank = np.empty(len(mine), dtype=np.int64)
+            rank[order] = np.arange(len(mine)) - first_of_group
+            mine = mine[np.argsort(rank, kind="stable")]
         size = part
         if not isinstance(size, int):
             size = max(MIN_PART, round(size * len(mine)))
         parts.append(mine[:size])
     return np.sort(np.concatenate(parts))
-
-
-def _in_turn(rows: Rows, groups: Array) -> Rows:
-    """Return rows with the first one of each group before the second ones."""
-    order = np.argsort(groups, kind="stable")
-    sorted_groups = groups[order]
-    first_of_group = np.searchsorted(sorted_groups, sorted_groups)
-    rank = np.empty(len(rows), dtype=np.int64)
-    rank[order] = np.arange(len(rows)) - first_of_group
-    return rows[np.argsort(rank, kind="stable")]
 
 
 def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows, Rows]]:

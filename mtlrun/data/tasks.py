@@ -9,7 +9,7 @@ the same part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from itertools import combinations
 from typing import Any
 
@@ -23,7 +23,73 @@ Array = np.ndarray
 
 ONE_VS_ONE = "one-vs-one"
 ONE_VS_REST = "one-vs-rest"
-KEYS = ("make", "pairs", "classes", "per_class", "per_task", "seed")
+
+
+@dataclass(frozen=True)
+class ClassTasks:
+    """How tasks are made of classes: the keys of the option `tasks`.
+
+    Attributes
+    ----------
+    make : {"one-vs-one", "one-vs-rest"} or None
+        None, and no `pairs`: the data set stays multi-class.
+    pairs : sequence of (str, str) or None
+        For one-vs-one, pairs of class names, the first being +1. Default: all pairs in
+        class order.
+    classes : sequence of str or None
+        Names of the classes to keep, in this order.
+    per_class : int or None
+        At most this many rows per class, drawn without replacement.
+    per_task : int or None
+        At most this many rows per one-vs-one task, drawn after the tasks were made.
+    seed : int
+        Seed of the draws.
+    """
+
+    make: str | None = None
+    pairs: Sequence[Sequence[Any]] | None = None
+    classes: Sequence[Any] | None = None
+    per_class: int | None = None
+    per_task: int | None = None
+    seed: int = 0
+
+    @classmethod
+    def of(cls, tasks: str | Mapping[str, Any]) -> ClassTasks:
+        """Read the option.
+
+        Raises
+        ------
+        UnknownNameError
+            For an unknown key or make.
+        DataError
+            For keys that do not belong together.
+        """
+        if isinstance(tasks, str):
+            options = cls(make=tasks)
+        else:
+            keys = [field.name for field in fields(cls)]
+            for key in tasks:
+                if key not in keys:
+                    raise UnknownNameError("key of the option tasks", str(key), keys)
+            options = cls(**tasks)
+        make = options.make or None
+        if make is None and options.pairs is not None:
+            make = ONE_VS_ONE
+        if make not in (None, ONE_VS_ONE, ONE_VS_REST):
+            raise UnknownNameError(
+                "way to make tasks", str(make), [ONE_VS_ONE, ONE_VS_REST]
+            )
+        for key in ("pairs", "per_task"):
+            if getattr(options, key) is not None and make != ONE_VS_ONE:
+                raise DataError(
+                    f"the option tasks has {key}, but makes no one-vs-one tasks",
+                    f"Remove {key} or make.",
+                )
+        classes = options.classes
+        if classes is None and options.pairs is not None:
+            names = [str(name) for pair in options.pairs for name in pair]
+            classes = list(dict.fromkeys(names))
+        return replace(options, make=make, classes=classes)
 
 
 def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Dataset:
@@ -35,17 +101,7 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
         A multi-class data set.
     tasks : None, str or mapping
         None returns the data set unchanged. ``"one-vs-one"`` and ``"one-vs-rest"`` are
-        short for ``{make: ...}``. Keys:
-
-        * ``make``: one of the two; without it (and without ``pairs``) the data set
-          stays multi-class.
-        * ``pairs``: for one-vs-one, pairs of class names, the first being +1; default
-          all pairs in class order.
-        * ``classes``: names of the classes to keep, in this order.
-        * ``per_class``: at most this many rows per class, drawn without replacement.
-        * ``per_task``: at most this many rows per one-vs-one task, drawn after the
-          tasks were made.
-        * ``seed``: seed of the draws, default 0.
+        short for ``{make: ...}``. The keys are the attributes of `ClassTasks`.
 
     Returns
     -------
@@ -60,56 +116,29 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
     """
     if tasks is None:
         return dataset
-    options: dict[str, Any]
-    if isinstance(tasks, str):
-        options = {"make": tasks}
-    else:
-        options = dict(tasks)
-    for key in options:
-        if key not in KEYS:
-            raise UnknownNameError("key of the option tasks", str(key), KEYS)
-    pairs = options.get("pairs")
-    seed = options.get("seed", 0)
-    make = options.get("make") or None
-    if make is None and pairs is not None:
-        make = ONE_VS_ONE
-    if make not in (None, ONE_VS_ONE, ONE_VS_REST):
-        raise UnknownNameError(
-            "way to make tasks", str(make), [ONE_VS_ONE, ONE_VS_REST]
-        )
-    for key in ("pairs", "per_task"):
-        if options.get(key) is not None and make != ONE_VS_ONE:
-            raise DataError(
-                f"the option tasks has {key}, but makes no one-vs-one tasks",
-                f"Remove {key} or make.",
-            )
+    options = ClassTasks.of(tasks)
     if dataset.task_type != "multiclass":
         raise DataError(
             f"{dataset.id or 'this data set'} is {dataset.task_type}, not multi-class: "
             "it has its tasks already"
         )
-    classes = options.get("classes")
-    if classes is None and pairs is not None:
-        classes = list(dict.fromkeys(str(name) for pair in pairs for name in pair))
-    rows, labels, names = _chosen_rows(dataset, classes, options.get("per_class"), seed)
-    if make == ONE_VS_REST:
+    rows, labels, names = _chosen_rows(dataset, options)
+    if options.make == ONE_VS_REST:
         Y = np.where(labels[:, None] == np.arange(len(names)), 1.0, -1.0)
         return _remade(dataset, rows, Y, names, labels)
-    if make == ONE_VS_ONE:
-        return _pair_tasks(
-            dataset, rows, labels, names, pairs, options.get("per_task"), seed
-        )
+    if options.make == ONE_VS_ONE:
+        return _pair_tasks(dataset, rows, labels, names, options)
     return _remade(dataset, rows, labels.astype(np.int64), names)
 
 
 def _chosen_rows(
-    dataset: Dataset, classes: Sequence[Any] | None, per_class: int | None, seed: int
+    dataset: Dataset, options: ClassTasks
 ) -> tuple[Array, Array, list[str]]:
     """Return the chosen rows, their new class numbers and the class names."""
-    if classes is None:
+    if options.classes is None:
         names = dataset.tasks
     else:
-        names = [str(c) for c in classes]
+        names = [str(c) for c in options.classes]
     for name in names:
         if name not in dataset.tasks:
             raise UnknownNameError(
@@ -121,11 +150,12 @@ def _chosen_rows(
             f"{', '.join(names) or 'none'}"
         )
     rows = np.arange(dataset.n_samples)
-    if per_class is not None:
-        check_sizes(per_class=per_class)
+    if options.per_class is not None:
+        check_sizes(per_class=options.per_class)
         # The draw of a class does not depend on which other classes are kept.
         chosen = [
-            class_rows(dataset.y, c, seed)[:per_class] for c in np.unique(dataset.y)
+            class_rows(dataset.y, c, options.seed)[: options.per_class]
+            for c in np.unique(dataset.y)
         ]
         rows = np.sort(np.concatenate(chosen))
     new_labels = np.full(len(dataset.tasks), -1)
@@ -140,17 +170,16 @@ def _pair_tasks(
     rows: Array,
     labels: Array,
     names: list[str],
-    pairs: Sequence[Sequence[Any]] | None,
-    per_task: int | None,
-    seed: int,
+    options: ClassTasks,
 ) -> Dataset:
+    per_task = options.per_task
     if per_task is not None:
         check_sizes(per_task=per_task)
     chosen: list[tuple[str, ...]]
-    if pairs is None:
+    if options.pairs is None:
         chosen = list(combinations(names, 2))
     else:
-        chosen = [tuple(map(str, pair)) for pair in pairs]
+        chosen = [tuple(map(str, pair)) for pair in options.pairs]
     taken = []
     signs = []
     owner = []
@@ -165,7 +194,7 @@ def _pair_tasks(
         inside = np.flatnonzero((labels == a) | (labels == b))
         if per_task is not None and per_task < len(inside):
             # The draw of a pair does not depend on the other pairs.
-            rng = np.random.default_rng([seed, a, b])
+            rng = np.random.default_rng([options.seed, a, b])
             inside = np.sort(rng.permutation(inside)[:per_task])
         taken.append(inside)
         signs.append(np.where(labels[inside] == a, 1.0, -1.0))

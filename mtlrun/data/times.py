@@ -345,7 +345,12 @@ class TimeSchema:
                     f"{column} contains the number {text}, and the training rows "
                     f"hold {expected}"
                 )
-            if self._differs_in_zone(cell):
+            in_other_zone = replace(self, zone=_UTC)
+            if self._has_zone:
+                in_other_zone = replace(self, zone=None)
+            cells = _Cells.of(pd.Series([cell], dtype=object))
+            if not np.isnan(in_other_zone._times(cells)).any():
+                # A date but for its time zone.
                 without = "without a time zone"
                 if self._has_zone:
                     without = "with a time zone, as in 2023-12-31 12:00+00:00"
@@ -354,14 +359,6 @@ class TimeSchema:
                     f"{without}"
                 )
         return f"{column} contains {text}, and the training rows hold {expected}"
-
-    def _differs_in_zone(self, cell: Any) -> bool:
-        """Whether a cell is a date but for its time zone."""
-        other = replace(self, zone=_UTC)
-        if self._has_zone:
-            other = replace(self, zone=None)
-        cells = _Cells.of(pd.Series([cell], dtype=object))
-        return not np.isnan(other._times(cells)).any()
 
 
 @dataclass(frozen=True)
@@ -563,19 +560,15 @@ def _only_ranked(
         ranks.append(pd.Series(values).rank(method="dense"))
     has_short_years = any("%y" in form for form in formats)
     if has_short_years or any(not rank.equals(ranks[0]) for rank in ranks[1:]):
+        labels = list(formats)
+        if schemas[0].kind == NUMBER:
+            labels.insert(0, "numbers")
         raise DataError(
             f"{table.name}: the times of column {name!r}, such as "
-            f"{str(cells.values.iloc[0])!r}, may be read as "
-            f"{' or '.join([_label(schema) for schema in schemas])}",
+            f"{str(cells.values.iloc[0])!r}, may be read as {' or '.join(labels)}",
             _WRITE_DATES,
         )
     return TimeSchema(schemas[0].kind, tuple(formats), zone=schemas[0].zone)
-
-
-def _label(schema: TimeSchema) -> str:
-    if schema.kind == NUMBER:
-        return "numbers"
-    return schema.formats[0]
 
 
 def _unreadable(cells: _Cells, table: Table, name: Any) -> DataError:

@@ -147,7 +147,7 @@ def fit_job(
             **_truth_error(fit.model, part),
             **_robust_parts(fit.model, part),
         },
-        environment={**timing.to_dict(), **host_info()},
+        environment={**timing.plain, **host_info()},
         result={"tasks": list(data.tasks)},
     )
     return Fitted(fit.model, step, part, test_scores, record)
@@ -210,7 +210,7 @@ def train_test_data(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     step : transformer or None
         Feature step, fitted to the training rows.
     """
-    train, validation, test = split_rows(data, **job.split.to_dict())
+    train, validation, test = split_rows(data, **job.split.plain)
     if job.fold is not None and job.search is not None:
         if job.search.on == "validation":
             test = validation
@@ -384,7 +384,7 @@ def make_step(features: Features, data: Dataset) -> Any:
 
     if features.kind == "one-hot":
         return WeightedDegree(degree=1).set_output(transform="default")
-    options = features.to_dict()
+    options = dict(features.plain)
     del options["kind"]
     return WeightedDegree(**options).set_output(transform="default")
 
@@ -806,7 +806,21 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
     converged = result.solver.get("converged", not _is_about_convergence(texts))
     messages = [text.removeprefix(NOT_CONVERGED_MARK) for text in texts]
     counts = {}
-    stored_result = _to_plain(result)
+    stored_result: dict[str, Any] = {}
+    if result.curves:
+        curves = result.curves.items()
+        stored_result["curves"] = {name: curve.to_dict() for name, curve in curves}
+    if result.matrices:
+        matrices = result.matrices.items()
+        stored_result["matrices"] = {
+            name: matrix.to_dict() for name, matrix in matrices
+        }
+    if result.rankings:
+        stored_result["rankings"] = [ranking.to_dict() for ranking in result.rankings]
+    if result.lines:
+        stored_result["lines"] = list(result.lines)
+    if result.tables:
+        stored_result["tables"] = dict(result.tables)
     if data is not None:
         counts = {
             "n_tasks": data.n_tasks,
@@ -850,24 +864,3 @@ def _check_result(result: object, path: str, declaration: Declaration | None) ->
         raise ValueError(
             f"{path} returned quantities that it does not declare: {names}"
         )
-
-
-def _to_plain(result: AnalysisResult) -> dict[str, Any]:
-    """Return curves, matrices, rankings, lines and tables as plain data.
-
-    Empty ones are left out.
-    """
-    plain: dict[str, Any] = {}
-    if result.curves:
-        curves = result.curves.items()
-        plain["curves"] = {name: curve.to_dict() for name, curve in curves}
-    if result.matrices:
-        matrices = result.matrices.items()
-        plain["matrices"] = {name: matrix.to_dict() for name, matrix in matrices}
-    if result.rankings:
-        plain["rankings"] = [ranking.to_dict() for ranking in result.rankings]
-    if result.lines:
-        plain["lines"] = list(result.lines)
-    if result.tables:
-        plain["tables"] = dict(result.tables)
-    return plain

@@ -18,21 +18,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from mtlrun.catalog.analysis import analysis_name
 from mtlrun.catalog.method import Method, without_empty
 from mtlrun.catalog.methods import (
     Versions,
-    analysis_path,
     complete,
     method_paths,
-    published_hash,
-    resolved,
+    resolved_method,
     versions_of,
+    with_seed,
 )
 from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.utils.io import derive_seed, is_json_number, sha256_json
+from mtlrun.utils.io import derive_seed, is_json_number, jsonable, sha256_plain
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
 SCHEMA = 3
@@ -61,14 +59,15 @@ class DatasetRef:
     options: dict[str, Any]
     fingerprint: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are not empty."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """Fields that are not empty."""
         fields = {
             "id": self.id,
             "options": self.options,
             "fingerprint": self.fingerprint,
         }
-        return without_empty(fields)
+        return dict(jsonable(without_empty(fields)))
 
 
 @dataclass(frozen=True)
@@ -102,8 +101,9 @@ class Split:
     name: str | None = None
     validation: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are set."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """Fields that are set."""
         fields = {
             "kind": self.kind,
             "trial": self.trial,
@@ -148,8 +148,9 @@ class Features:
         """Whether the time since the first row of the task follows the features."""
         return self.kind == TABLE_WITH_ELAPSED
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are set."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """Fields that are set."""
         fields = {
             "kind": self.kind,
             "degree": self.degree,
@@ -208,20 +209,20 @@ class Search:
             return self.folds
         return self.visited
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are not empty, without the versions."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """Fields that are not empty, without the versions."""
         fields = {
             "grid": self.grid,
             "folds": self.folds,
             "metric": self.metric,
             "seed": self.seed,
-            "method": self.method.to_dict(),
             "on": self.on,
             "visited": self.visited,
             "n_first": self.n_first,
             "survivors": self.survivors,
         }
-        return without_empty(fields)
+        return {**jsonable(without_empty(fields)), "method": self.method.plain}
 
 
 @dataclass(frozen=True)
@@ -241,8 +242,9 @@ class Timing:
     threads: int = 1
     warmup: bool = True
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return all fields."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """All fields."""
         return {
             "repeats": self.repeats,
             "threads": self.threads,
@@ -269,8 +271,9 @@ class Scoring:
     keep: tuple[str, ...] = ()
     timing: Timing | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields that are not empty."""
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """Fields that are not empty."""
         fields = {
             "metrics": list(self.metrics),
             "average": self.average,
@@ -278,6 +281,17 @@ class Scoring:
             "timing": _dict_of(self.timing),
         }
         return without_empty(fields)
+
+    @classmethod
+    def from_plain(cls, content: Mapping[str, Any]) -> Scoring:
+        """Return the scoring with a given content, the inverse of `plain`."""
+        timing = content.get("timing")
+        return cls(
+            metrics=tuple(content.get("metrics", ())),
+            average=content.get("average", cls.average),
+            keep=tuple(content.get("keep", ())),
+            timing=Timing(**timing) if timing else None,
+        )
 
 
 @dataclass(frozen=True)
@@ -330,9 +344,9 @@ class Job:
         """
         fields = {
             "dataset": _dict_of(self.dataset),
-            "split": self.split.to_dict(),
-            "method": self.method.to_dict(),
-            "scoring": self.scoring.to_dict(),
+            "split": self.split.plain,
+            "method": self.method.plain,
+            "scoring": self.scoring.plain,
             "features": _dict_of(self.features),
             "search": self._search_dict(),
             "fold": self.fold,
@@ -342,7 +356,7 @@ class Job:
     def _search_dict(self) -> dict[str, Any] | None:
         if self.search is None:
             return None
-        fields = self.search.to_dict()
+        fields = dict(self.search.plain)
         if self.fold is None:
             fields["keys"] = [fold.key for fold in self.folds]
         else:
@@ -353,7 +367,7 @@ class Job:
     @cached_property
     def key(self) -> str:
         """sha256 of the content and the versions."""
-        return sha256_json([self.content(), self.versions])
+        return sha256_plain([self.content(), self.versions])
 
     def record(self, **results: Any) -> Record:
         """Return a record of the job.
@@ -463,23 +477,12 @@ def job_from(
         dataset=dataset,
         split=Split(**content["split"]),
         method=method,
-        scoring=_scoring_from(content.get("scoring") or {}),
+        scoring=Scoring.from_plain(content.get("scoring") or {}),
         features=features,
         search=search,
         fold=fold,
         versions=dict(versions),
     )
-
-
-def _scoring_from(content: Mapping[str, Any]) -> Scoring:
-    """Return the scoring with a given content, the inverse of `Scoring.to_dict`."""
-    fields: dict[str, Any] = {}
-    for name, value in content.items():
-        fields[name] = tuple(value) if isinstance(value, list) else value
-    timing = fields.pop("timing", None)
-    if timing:
-        fields["timing"] = Timing(**timing)
-    return Scoring(**fields)
 
 
 def with_params(
@@ -507,7 +510,7 @@ def with_params(
 
 
 def _dict_of(part: DatasetRef | Features | Timing | None) -> dict[str, Any] | None:
-    return None if part is None else part.to_dict()
+    return None if part is None else part.plain
 
 
 def job_seed(base: int, dataset_id: str, *purpose: object) -> int:
@@ -561,67 +564,65 @@ class JobBuilder:
     seed: int
     known_versions: dict[tuple[str, ...], Versions] = field(default_factory=dict)
 
-    def job(
+    def jobs(
         self,
         method: Method,
-        split: Split,
+        splits: Iterable[Split],
         scoring: Scoring,
         *,
         features: Features | None = None,
         search: Search | None = None,
-    ) -> Job:
-        """Return the job of a method on a split.
+    ) -> list[Job]:
+        """Return the jobs of a method, one for each split.
 
         Parameters
         ----------
         method : Method
             As files name it: default parameters and random states are added.
-        split : Split
-            Its seed is derived here.
+        splits : iterable of Split
+            Their seeds are derived here.
         scoring : Scoring
         features : Features, optional
         search : Search, optional
             Its seed and versions, and the parameters of its method, are completed here.
         """
         dataset_id = PUBLISHED if self.dataset is None else self.dataset.id
-        completed = self._complete(method, split.trial)
+        completed = resolved_method(method)
+        versions = self._versions(completed)
         if search is not None:
-            searched = self._complete(search.method, split.trial)
-            search = replace(
-                search,
-                method=searched,
-                seed=job_seed(self.seed, dataset_id, split.trial, "selection"),
-                versions=self._versions(searched),
+            searched = resolved_method(search.method)
+            search = replace(search, method=searched, versions=self._versions(searched))
+        jobs = []
+        for split in splits:
+            trial = split.trial
+            seed = job_seed(self.seed, dataset_id, trial, "estimator")
+            split_search = search
+            if search is not None:
+                split_search = replace(
+                    search,
+                    method=with_seed(search.method, seed),
+                    seed=job_seed(self.seed, dataset_id, trial, "selection"),
+                )
+            job = Job(
+                dataset=self.dataset,
+                split=replace(
+                    split,
+                    seed=split_seed(
+                        self.seed,
+                        dataset_id,
+                        kind=split.kind,
+                        folds=split.folds,
+                        trial=trial,
+                    ),
+                ),
+                method=with_seed(completed, seed),
+                scoring=scoring,
+                features=features,
+                search=split_search,
+                versions=versions,
             )
-        seed = split_seed(
-            self.seed,
-            dataset_id,
-            kind=split.kind,
-            folds=split.folds,
-            trial=split.trial,
-        )
-        return Job(
-            dataset=self.dataset,
-            split=replace(split, seed=seed),
-            method=completed,
-            scoring=scoring,
-            features=features,
-            search=search,
-            versions=self._versions(completed),
-        )
-
-    def _complete(self, method: Method, trial: int) -> Method:
-        """Return a method with all its parameters, or the files of an analysis."""
-        if method.measure:
-            return Method(
-                measure=analysis_name(analysis_path(method.measure)),
-                params=method.params,
-                published=published_hash(method.params),
-            )
-        # Only analyses do without a data set.
-        assert self.dataset is not None
-        seed = job_seed(self.seed, self.dataset.id, trial, "estimator")
-        return Method(**resolved(method.estimator, method.params, seed))
+            jobs.append(job)
+        return jobs
 
     def _versions(self, method: Method) -> Versions:
         """Return the versions of everything that computes a job of a method."""

@@ -25,10 +25,10 @@ from typing import Any
 
 from mtlrun.utils.io import (
     DIGEST,
-    canonical_json,
     open_regular,
+    plain_json,
     sealed,
-    sha256_json,
+    sha256_plain,
 )
 from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
@@ -123,7 +123,7 @@ def pack(
     }
     if plan:
         content["plan"] = _pack_plan(plan, [record["key"] for record in compacted])
-    tests = sorted(map(dict, paired), key=canonical_json)
+    tests = sorted(map(dict, paired), key=plain_json)
     if tests:
         content["paired"] = tests
     # Keys are not sorted, because the order of a grid is the order of its search.
@@ -230,7 +230,7 @@ def _sort_key(record: Mapping[str, Any]) -> tuple[str, str]:
     """Return a key by which similar records follow each other, to compress well."""
     inputs = record["inputs"]
     parts = [inputs.get(name) for name in ("dataset", "method", "search", "split")]
-    return canonical_json(parts), record["key"]
+    return plain_json(parts), record["key"]
 
 
 # ---------------------------------------------------------------------- run.json
@@ -454,7 +454,7 @@ def name_candidates(selections: Iterable[dict[str, Any]]) -> None:
     groups: dict[str, list[dict[str, Any]]] = {}
     for selection in selections:
         if "means" in selection and "names" not in selection:
-            groups.setdefault(canonical_json(selection["grid"]), []).append(selection)
+            groups.setdefault(plain_json(selection["grid"]), []).append(selection)
     for group in groups.values():
         names = list(group[0]["grid"])
         for order in itertools.permutations(names):
@@ -540,7 +540,7 @@ def _use_fractions(records: Sequence[dict[str, Any]]) -> list[list[int]]:
     groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for record in records:
         inputs = record["inputs"]
-        split = canonical_json([inputs.get("dataset"), inputs.get("split")])
+        split = plain_json([inputs.get("dataset"), inputs.get("split")])
         record["per_task"] = dict(record["per_task"])
         for metric, values in record["per_task"].items():
             if isinstance(values, list) and _are_fractions(values):
@@ -620,7 +620,7 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
         "search": inner,
     }
     if search["on"] == "halving":
-        return [sha256_json([{**content, "fold": 0}, versions])]
+        return [sha256_plain([{**content, "fold": 0}, versions])]
     # A fold does not depend on the number of visited folds, and the first folds do not
     # depend on the survivors.
     n_folds = inner.pop("visited", search["folds"])
@@ -633,7 +633,7 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
     for number in range(n_folds):
         fold_search = inner if number < n_first else later
         fold = {**content, "search": fold_search, "fold": number}
-        keys.append(sha256_json([fold, versions]))
+        keys.append(sha256_plain([fold, versions]))
     return keys
 
 
@@ -654,7 +654,7 @@ def _without_keys(record: Mapping[str, Any]) -> dict[str, Any]:
             short["inputs"] = {**inputs, "search": rest}
         if selection.get("key") == search_key(search["keys"]):
             del selection["key"]
-            if canonical_json(selection.get("grid")) == canonical_json(search["grid"]):
+            if plain_json(selection.get("grid")) == plain_json(search["grid"]):
                 del selection["grid"]
     grid = search["grid"] if search else {}
     if selection.get("names") == list(grid):
@@ -690,7 +690,7 @@ def _with_keys(record: Mapping[str, Any]) -> dict[str, Any]:
     seconds = record["seconds"]
     if "fit" in seconds and "fit_all" not in seconds:
         complete["seconds"] = {**seconds, "fit_all": [seconds["fit"]]}
-    complete["key"] = sha256_json([inputs, record["versions"]])
+    complete["key"] = sha256_plain([inputs, record["versions"]])
     return complete
 
 

@@ -124,7 +124,7 @@ class JobPlan:
 
     def store(self) -> Store:
         """Return the store of the records."""
-        return Store(self.output, self.folder)
+        return Store(self.output, self.folder, checks_scores=True)
 
     def write(self) -> None:
         """Write the plan into the run folder; does nothing unless a subclass does."""

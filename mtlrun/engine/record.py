@@ -16,11 +16,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.packed import PACKED, Packed, unpack
 from mtlrun.engine.shapes import (
     Fields,
     ShapeError,
@@ -38,10 +35,7 @@ from mtlrun.engine.shapes import (
     text,
 )
 from mtlrun.parallel.status import DONE, OK
-from mtlrun.utils.io import (
-    canonical_json,
-    read_text_file,
-)
+from mtlrun.utils.io import canonical_json
 
 #: Version of the inputs of records. The keys of records with an earlier version depend
 #: on other things, such as digests of the code.
@@ -286,7 +280,11 @@ class Record:
         _SEARCHES[_search_kind(record)](record.selection, "selection")
         if record.family == JobKind.FOLD and record.done:
             number(record.seconds.get("total"), "seconds.total")
-            _refuse_unequal_lengths(record.selection)
+            n_candidates = len(record.selection["scores"])
+            for name in ("undefined", "errors", "not_converged"):
+                if len(record.selection[name]) != n_candidates:
+                    message = f"{n_candidates} items are expected"
+                    raise ShapeError(f"selection.{name}", message)
         return record
 
     @classmethod
@@ -414,164 +412,7 @@ def _search_kind(record: Record) -> str:
     return "none"
 
 
-def _refuse_unequal_lengths(selection: Mapping[str, Any]) -> None:
-    """Refuse a fold whose lists differ in their number of candidates."""
-    n_candidates = len(selection["scores"])
-    for name in ("undefined", "errors", "not_converged"):
-        if len(selection[name]) != n_candidates:
-            raise ShapeError(f"selection.{name}", f"{n_candidates} items are expected")
-
-
-class Records:
-    """Records of a run, read from the output folder.
-
-    Parameters
-    ----------
-    output : Path
-        Folder of all runs, with the shared folder ``cells``.
-    folder : Path, optional
-        Folder of the run, which may contain its packed records.
-    """
-
-    def __init__(self, output: Path, folder: Path | None = None) -> None:
-        self.cells_folder = Path(output) / CELLS
-        self.folder = None if folder is None else Path(folder)
-
-    @classmethod
-    def of_run(cls, folder: Path) -> Records:
-        """Return the records of a run folder, ``<output>/<paper>/<item>/<profile>``."""
-        parents = Path(folder).absolute().parents
-        output = parents[min(2, len(parents) - 1)]
-        return cls(output, folder)
-
-    def path(self, key: str) -> Path:
-        """Return the file of the record with a key."""
-        return self.cells_folder / f"{key}.json"
-
-    def read(self, key: str) -> Record | None:
-        """Return the record with a key; None if there is none.
-
-        Raises
-        ------
-        ValueError
-            If its file is damaged; the message names the file.
-        """
-        name = f"{CELLS}/{key}.json"
-        try:
-            record = Record.from_line(read_text_file(self.path(key)))
-        except FileNotFoundError:
-            return self._read_packed(key)
-        except (OSError, ValueError) as error:
-            raise ValueError(f"{name} is damaged: {error}") from None
-        if record.key != key:
-            cell = f"{record.key[:16]}..."
-            raise ValueError(f"{name} is damaged: it holds the cell {cell}")
-        return record
-
-    def load(self, key: str) -> Record | None:
-        """Return the record with a key; None if there is none or it is damaged."""
-        try:
-            return self.read(key)
-        except ValueError:
-            return None
-
-    def has(self, key: str) -> bool:
-        """Whether there is a record with a key, even if it is damaged.
-
-        A damaged file of packed records counts as empty.
-        """
-        return self.path(key).is_file() or key in self.packed.records
-
-    @cached_property
-    def packed_choices(self) -> dict[str, dict[str, Any]]:
-        """Results of the searches of packed records, by the key of the search."""
-        choices = {}
-        for key in self.packed.records:
-            record = self.load(key)
-            if record is None or not record.done:
-                continue
-            selection = record.selection
-            if selection and selection.get("chosen") is not None:
-                choices[selection["key"]] = selection
-        return choices
-
-    @cached_property
-    def packed(self) -> Packed:
-        """Packed records of the run; empty if their file is missing or damaged.
-
-        They are needed only if the folder ``cells`` does not have them.
-        """
-        if self.folder is None:
-            return Packed()
-        try:
-            return unpack(self.folder / PACKED)
-        except ValueError as error:
-            return Packed(damage=str(error))
-
-    def scores(self, record: Record) -> Any | None:
-        """Return the test scores of a record; None if it does not store them.
-
-        Returns
-        -------
-        ndarray of shape (n_test,) or (n_test, n_tasks), or None
-
-        Raises
-        ------
-        ValueError
-            If they are missing, damaged, or belong to another record.
-        """
-        from mtlrun.utils.arrays import NpzArchive, array_digest
-
-        if SCORES not in record.result:
-            return None
-        path = self.scores_path(record.key)
-        file_name = f"{CELLS}/{path.name}"
-        try:
-            with NpzArchive(path, file_name) as stored:
-                scores = stored.array("scores")
-        except (FileNotFoundError, NotADirectoryError):
-            cause = "no file has them"
-        except (OSError, ValueError) as error:
-            cause = str(error)
-        else:
-            if record.result.get(SCORES_DIGEST) == array_digest(scores):
-                return scores
-            cause = f"{file_name} contains the scores of another cell"
-        raise ValueError(f"{file_name} is missing or damaged: {cause}")
-
-    def read_scores(self, record: Record) -> Any | None:
-        """Return the test scores of a record in double precision.
-
-        None if the record does not store them, or they are damaged.
-        """
-        try:
-            scores = self.scores(record)
-        except ValueError:
-            return None
-        return None if scores is None else scores.astype(float)
-
-    def scores_path(self, key: str) -> Path:
-        """Return the file of the test scores of the record with a key."""
-        return self.cells_folder / f"{key}.npz"
-
-    def _read_packed(self, key: str) -> Record | None:
-        if self.packed.damage is not None:
-            raise ValueError(self.packed.damage)
-        content = self.packed.records.get(key)
-        if content is None:
-            return None
-        try:
-            return Record.from_content(content)
-        except ValueError as error:
-            name = f"the cell {key[:16]}... in {PACKED}"
-            raise ValueError(f"{name} is damaged: {error}") from None
-
-
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return all combinations of a grid; the last parameter varies fastest."""
     combinations = itertools.product(*grid.values())
     return [dict(zip(grid, values, strict=True)) for values in combinations]
-
-
-# ---------------------------------------------------------- environment of a number
-# Contains no host, user or absolute path.

@@ -307,7 +307,21 @@ class Runner:
         summary = RunSummary(plan.folder)
         jobs, _ = missing_jobs(plan, self.store, force=self.force)
         if jobs:
-            entry = self._provenance()
+            n_jobs = self.pool.n_jobs
+            if not n_jobs:
+                n_jobs = -1 if self.pool.backend == "dask" else 1
+            entry = {
+                "started": now(),
+                "finished": None,
+                "pid": os.getpid(),
+                "command": command_line(),
+                "jobs": n_jobs,
+                "backend": self.pool.backend or "processes",
+                "threads": self.plan.threads,
+                "n_computed": 0,
+                **source_info(),
+                **host_info(),
+            }
             try:
                 with self.working():
                     self._compute_missing(entry)
@@ -365,22 +379,6 @@ class Runner:
         self.plan.write()
         # Another process may have finished some of the jobs while this one waited.
         jobs, folds = missing_jobs(self.plan, self.store, force=self.force)
-        self._announce(jobs, folds)
-        self.progress.start(len(folds) + len(jobs))
-        try:
-            self.store.add_provenance([entry])
-            self.compute_fits(jobs)
-        except _FailFast:
-            self._fail_with_search(jobs)
-        finally:
-            if self.computed:
-                entry["finished"] = now()
-                entry["n_computed"] = len(self.computed)
-                entry["statuses"] = dict(Counter(self.computed.values()))
-                self.store.add_provenance([entry])
-
-    def _announce(self, jobs: list[Job], folds: list[Job]) -> None:
-        """Show which jobs will be computed, and why."""
         states = job_states(self.plan, self.store)
         for line in rerun_reasons(self.plan, states):
             self.progress.message(line)
@@ -394,6 +392,18 @@ class Runner:
                 "timed cells run one after the other, whatever --jobs says: "
                 f"{consequence}"
             )
+        self.progress.start(len(folds) + len(jobs))
+        try:
+            self.store.add_provenance([entry])
+            self.compute_fits(jobs)
+        except _FailFast:
+            self._fail_with_search(jobs)
+        finally:
+            if self.computed:
+                entry["finished"] = now()
+                entry["n_computed"] = len(self.computed)
+                entry["statuses"] = dict(Counter(self.computed.values()))
+                self.store.add_provenance([entry])
 
     def compute_fits(self, jobs: list[Job], pool: Pool | None = None) -> None:
         """Compute jobs after the folds of their searches, timed jobs last.
@@ -446,12 +456,11 @@ class Runner:
             if job.key in choices:
                 continue
             # Only a deadline leaves folds without a record.
-            if pool.deadline is None or self._has_all_folds(job):
+            if pool.deadline is None or all(
+                self.store.has(fold.key) for fold in job.folds
+            ):
                 searched.append(job)
         return self._choose_all(searched)
-
-    def _has_all_folds(self, job: Job) -> bool:
-        return all(self.store.has(fold.key) for fold in job.folds)
 
     def finish_fit(self, job: Job, record: Record, scores: Any = None) -> Record:
         """Store the record of a fit that was computed in this process.
@@ -700,24 +709,6 @@ class Runner:
         if record is None:
             return Failure(name, FAILED, reason, file)
         return Failure(name, record.status, record.error or "", file)
-
-    def _provenance(self) -> dict[str, Any]:
-        """Return the entry of this invocation in the provenance of the run."""
-        n_jobs = self.pool.n_jobs
-        if not n_jobs:
-            n_jobs = -1 if self.pool.backend == "dask" else 1
-        return {
-            "started": now(),
-            "finished": None,
-            "pid": os.getpid(),
-            "command": command_line(),
-            "jobs": n_jobs,
-            "backend": self.pool.backend or "processes",
-            "threads": self.plan.threads,
-            "n_computed": 0,
-            **source_info(),
-            **host_info(),
-        }
 
 
 def _note(record: Record) -> str:

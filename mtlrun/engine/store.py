@@ -18,12 +18,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.packed import PACKED, PLAN_FIELDS, is_search, name_candidates, pack
-from mtlrun.engine.record import SCORES, SCORES_DIGEST, JobKind, Record, Records
+from mtlrun.engine.packed import (
+    PACKED,
+    PLAN_FIELDS,
+    Packed,
+    is_search,
+    name_candidates,
+    pack,
+    unpack,
+)
+from mtlrun.engine.record import CELLS, SCORES, SCORES_DIGEST, JobKind, Record
 from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import UserError
 from mtlrun.parallel.status import TIMEOUT
-from mtlrun.utils.arrays import array_digest, npz
+from mtlrun.utils.arrays import NpzArchive, array_digest, npz
 from mtlrun.utils.io import (
     MAX_FOLDER_DEPTH,
     jsonable,
@@ -47,25 +55,175 @@ MAX_FOLDER_BYTES = 3000
 MAX_LOST_SECONDS = 1.0
 
 
-class Store(Records):
-    """Records of a run, read from and written to the output folder.
-
-    `Records` has the methods that only read, such as `load`, which returns None for a
-    damaged record; `read` raises an error for it.
+class Store:
+    """Records of a run, in the output folder.
 
     Parameters
     ----------
     output : Path
-        Records are files in ``<output>/cells``, which is created with the first one.
-    folder : Path
-        Folder of the run, which may contain packed records.
+        Folder of all runs. Records are files in ``<output>/cells``, which is created
+        with the first one.
+    folder : Path, optional
+        Folder of the run, which may contain packed records. Needed to write.
+    checks_scores : bool, default False
+        Whether a record with damaged test scores counts as damaged, so that its job is
+        computed again.
     """
 
-    def __init__(self, output: Path, folder: Path) -> None:
-        super().__init__(output, folder)
-        self.run_folder = Path(folder)
+    def __init__(
+        self, output: Path, folder: Path | None = None, *, checks_scores: bool = False
+    ) -> None:
+        self.cells_folder = Path(output) / CELLS
+        self.folder = None if folder is None else Path(folder)
+        self.checks_scores = checks_scores
         #: Key of a job -> state of its files when its test scores were last checked.
         self._checked_scores: dict[str, tuple[Any, Any]] = {}
+
+    @classmethod
+    def of_run(cls, folder: Path) -> Store:
+        """Return the records of a run folder, ``<output>/<paper>/<item>/<profile>``."""
+        parents = Path(folder).absolute().parents
+        output = parents[min(2, len(parents) - 1)]
+        return cls(output, folder)
+
+    @property
+    def run_folder(self) -> Path:
+        """Folder of the run, which a store that is written to has."""
+        assert self.folder is not None
+        return self.folder
+
+    def path(self, key: str) -> Path:
+        """Return the file of the record with a key."""
+        return self.cells_folder / f"{key}.json"
+
+    def scores_path(self, key: str) -> Path:
+        """Return the file of the test scores of the record with a key."""
+        return self.cells_folder / f"{key}.npz"
+
+    def read(self, key: str) -> Record | None:
+        """Return the record with a key; None if there is none.
+
+        Raises
+        ------
+        ValueError
+            If its file is damaged, or, with `checks_scores`, the file of its test
+            scores. The message names the file.
+        """
+        record = self._read(key)
+        if record is None or not self.checks_scores or SCORES not in record.result:
+            return record
+        file = _file_identity(self.scores_path(key))
+        state = (record.result.get(SCORES_DIGEST), file)
+        # Reading the scores takes time, so unchanged files are checked only once.
+        if self._checked_scores.get(key) != state:
+            self.scores(record)
+            self._checked_scores[key] = state
+        return record
+
+    def _read(self, key: str) -> Record | None:
+        name = f"{CELLS}/{key}.json"
+        try:
+            record = Record.from_line(read_text_file(self.path(key)))
+        except FileNotFoundError:
+            return self._read_packed(key)
+        except (OSError, ValueError) as error:
+            raise ValueError(f"{name} is damaged: {error}") from None
+        if record.key != key:
+            cell = f"{record.key[:16]}..."
+            raise ValueError(f"{name} is damaged: it holds the cell {cell}")
+        return record
+
+    def _read_packed(self, key: str) -> Record | None:
+        if self.packed.damage is not None:
+            raise ValueError(self.packed.damage)
+        content = self.packed.records.get(key)
+        if content is None:
+            return None
+        try:
+            return Record.from_content(content)
+        except ValueError as error:
+            name = f"the cell {key[:16]}... in {PACKED}"
+            raise ValueError(f"{name} is damaged: {error}") from None
+
+    def load(self, key: str) -> Record | None:
+        """Return the record with a key; None if there is none or it is damaged."""
+        try:
+            return self.read(key)
+        except ValueError:
+            return None
+
+    def has(self, key: str) -> bool:
+        """Whether there is a record with a key, even if it is damaged.
+
+        A damaged file of packed records counts as empty.
+        """
+        return self.path(key).is_file() or key in self.packed.records
+
+    @cached_property
+    def packed(self) -> Packed:
+        """Packed records of the run; empty if their file is missing or damaged.
+
+        They are needed only if the folder ``cells`` does not have them.
+        """
+        if self.folder is None:
+            return Packed()
+        try:
+            return unpack(self.folder / PACKED)
+        except ValueError as error:
+            return Packed(damage=str(error))
+
+    @cached_property
+    def packed_choices(self) -> dict[str, dict[str, Any]]:
+        """Results of the searches of packed records, by the key of the search."""
+        choices = {}
+        for key in self.packed.records:
+            record = self.load(key)
+            if record is None or not record.done:
+                continue
+            selection = record.selection
+            if selection and selection.get("chosen") is not None:
+                choices[selection["key"]] = selection
+        return choices
+
+    def scores(self, record: Record) -> Any | None:
+        """Return the test scores of a record; None if it does not store them.
+
+        Returns
+        -------
+        ndarray of shape (n_test,) or (n_test, n_tasks), or None
+
+        Raises
+        ------
+        ValueError
+            If they are missing, damaged, or belong to another record.
+        """
+        if SCORES not in record.result:
+            return None
+        path = self.scores_path(record.key)
+        file_name = f"{CELLS}/{path.name}"
+        try:
+            with NpzArchive(path, file_name) as stored:
+                scores = stored.array("scores")
+        except (FileNotFoundError, NotADirectoryError):
+            cause = "no file has them"
+        except (OSError, ValueError) as error:
+            cause = str(error)
+        else:
+            if record.result.get(SCORES_DIGEST) == array_digest(scores):
+                return scores
+            cause = f"{file_name} contains the scores of another cell"
+        raise ValueError(f"{file_name} is missing or damaged: {cause}")
+
+    def read_scores(self, record: Record) -> Any | None:
+        """Return the test scores of a record in double precision.
+
+        None if the record does not store them, or they are damaged.
+        """
+        try:
+            scores = self.scores(record)
+        except ValueError:
+            return None
+        return None if scores is None else scores.astype(float)
 
     @cached_property
     def lock(self) -> Path:
@@ -96,26 +254,6 @@ class Store(Records):
         """Whether another process computes a run in this output folder at present."""
         other_locks = set(self.cells_folder.glob("*.lock")) - {self.lock}
         return any(map(is_locked, other_locks))
-
-    def read(self, key: str) -> Record | None:
-        """Return the record with a key; None if there is none.
-
-        Raises
-        ------
-        ValueError
-            If its file or the file of its test scores is damaged. The job is then
-            computed again.
-        """
-        record = super().read(key)
-        if record is None or SCORES not in record.result:
-            return record
-        file = _file_identity(self.scores_path(key))
-        state = (record.result.get(SCORES_DIGEST), file)
-        # Reading the scores takes time, so unchanged files are checked only once.
-        if self._checked_scores.get(key) != state:
-            self.scores(record)
-            self._checked_scores[key] = state
-        return record
 
     def save(self, record: Record) -> None:
         """Write a record.
@@ -171,8 +309,9 @@ class Store(Records):
         plan: Mapping[str, Any] | None = None,
         with_curves: bool = True,
         task_digits: int | None = None,
+        into: Path | None = None,
     ) -> None:
-        """Write the records of a run into ``cells.json.xz`` in its folder.
+        """Write the records of a run into ``cells.json.xz``.
 
         Parameters
         ----------
@@ -187,6 +326,8 @@ class Store(Records):
             Keep the curves of searches, see `mtlrun.engine.packed.compact`.
         task_digits : int, optional
             Significant digits of the scores of single tasks; default: all.
+        into : Path, optional
+            Folder of the file; default: the folder of the run.
 
         Raises
         ------
@@ -215,7 +356,7 @@ class Store(Records):
             with_curves=with_curves,
             task_digits=task_digits,
         )
-        write_new(self.run_folder / PACKED, content)
+        write_new((into or self.run_folder) / PACKED, content)
 
     def add_provenance(self, entries: Iterable[dict[str, Any]]) -> None:
         """Add invocations to the provenance of the run, which must be locked.

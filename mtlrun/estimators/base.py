@@ -47,6 +47,7 @@ from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.utils.processes import one_thread_if_small
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -60,8 +61,8 @@ _COPIES = 4
 #: rows. The others run the algorithm of a paper on the rows themselves.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
-#: Dense rows with at most this many numbers are predicted at once, others task by task.
-_FEW = 1 << 20
+#: Numbers in a block of dense rows that are predicted at once.
+_BLOCK_NUMBERS = 1 << 16
 
 
 class DegenerateModelWarning(UserWarning):
@@ -94,6 +95,11 @@ def usual_bytes(
     )
 
 
+def _suitable_threads(data: TaskData) -> Any:
+    """Return a context in which BLAS has one thread if the data are small."""
+    return one_thread_if_small(max(data.n_features, data.n_tasks), data.n_rows)
+
+
 def content_key(data: TaskData, *extras: Any) -> str:
     """Return a digest of `extras` and of the data, without the names of the tasks."""
     return str(joblib.hash([data.digest, *extras], hash_name="sha1"))
@@ -119,6 +125,15 @@ def scores_by_code(X: Any, codes: Array, coef: Array, intercept: Array) -> Array
     intercept : ndarray of shape (n_models,)
     """
     scores = np.empty(X.shape[0])
+    if isinstance(X, np.ndarray):
+        # Blocks, so that the coefficients of all rows need little memory.
+        size = max(1, _BLOCK_NUMBERS // max(1, X.shape[1]))
+        for begin in range(0, len(X), size):
+            rows = slice(begin, begin + size)
+            code = codes[rows]
+            products = np.einsum("ij,ij->i", X[rows], coef[code])
+            scores[rows] = products + intercept[code]
+        return scores
     for rows in rows_by_code(codes):
         code = codes[rows[0]]
         scores[rows] = X[rows] @ coef[code] + intercept[code]
@@ -229,7 +244,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             return self
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self._require_memory(data)
-        self._publish(self._fit_data(data))
+        with _suitable_threads(data):
+            result = self._fit_data(data)
+        self._publish(result)
         return self
 
     def _require_memory(self, data: TaskData) -> None:
@@ -418,8 +435,6 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         # Code -1 selects the last row, which has the means.
         coef = np.vstack([self.coef_, self.coef_.mean(axis=0)])
         intercept = np.append(self.intercept_, self.intercept_.mean())
-        if isinstance(X, np.ndarray) and X.size <= _FEW:
-            return np.asarray(np.einsum("ij,ij->i", X, coef[codes]) + intercept[codes])
         return scores_by_code(X, codes, coef, intercept)
 
     # --------------------------------------------------------- fits from sums over rows
@@ -579,14 +594,15 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         inner = copy(self)
         inner.fit_intercept = False
         start = getattr(self, "_last_parts", None)
-        if (
-            start is not None
-            and start.shape[1:] == (data.n_features, data.n_tasks)
-            and hasattr(inner, "_solve")
-        ):
-            result = inner._solve(data, start=start)
-        else:
-            result = inner._fit_data(data)
+        with _suitable_threads(data):
+            if (
+                start is not None
+                and start.shape[1:] == (data.n_features, data.n_tasks)
+                and hasattr(inner, "_solve")
+            ):
+                result = inner._solve(data, start=start)
+            else:
+                result = inner._fit_data(data)
         parameters = self._rules
         self.__dict__.update(
             {

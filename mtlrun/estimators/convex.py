@@ -29,6 +29,7 @@ from mtlrun.solvers.convex.auto import (
     solve_convex,
     solver_bytes,
 )
+from mtlrun.solvers.convex.lasso import solve_lasso_path
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -279,6 +280,7 @@ class Path(NamedTuple):
     gap : ndarray of shape (n_alphas,)
         Relative duality gaps; NaN where the solver has no certificate.
     n_iter : ndarray of shape (n_alphas,)
+    converged : ndarray of bool, shape (n_alphas,)
     """
 
     alphas: Array
@@ -286,6 +288,7 @@ class Path(NamedTuple):
     intercept: Array
     gap: Array
     n_iter: Array
+    converged: Array
 
 
 class PathMTL(ConvexMTL):
@@ -322,14 +325,7 @@ class PathMTL(ConvexMTL):
         model = clone(self)
         data = model._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         strengths = model._strengths(data, alphas, min_ratio)
-        results = model._walk(data, strengths)
-        coef = np.stack([r.W.T for r in results])
-        intercept = np.stack([r.intercept for r in results])
-        # None, where a solver knows no gap, becomes NaN.
-        gaps = np.array([r.gap for r in results], dtype=float)
-        return Path(
-            strengths, coef, intercept, gaps, np.array([r.n_iter for r in results])
-        )
+        return model._walk(data, strengths)
 
     def _at(self, alpha: float) -> Self:
         """Return a copy of the model, as far as it is fitted, of another strength."""
@@ -371,18 +367,50 @@ class PathMTL(ConvexMTL):
         top = model._edge(model._zero_gradient(data)) or 1.0
         return np.geomspace(top, top * min_ratio, int(alphas))
 
-    def _walk(self, data: TaskData, alphas: Array) -> list[SolverResult]:
-        """Return the solutions for decreasing strengths, each started from the previous
-        one.
+    def _walk(self, data: TaskData, alphas: Array) -> Path:
+        """Solve for decreasing strengths, each started from the solution of the
+        previous one.
         """
-        results: list[SolverResult] = []
         solved = self._without_levels(data)
+        path = self._walk_together(solved, alphas)
+        if path is not None:
+            return path
+        results: list[SolverResult] = []
         rotation = self._at(float(alphas[-1]))._decompose(solved)
         for alpha in alphas.tolist():
             start = results[-1] if results else None
             result = self._at(alpha)._solve(solved, start=start, rotation=rotation)
             results.append(result)
-        return [self._with_levels(data, result) for result in results]
+        results = [self._with_levels(data, result) for result in results]
+        return Path(
+            alphas,
+            np.stack([result.W.T for result in results]),
+            np.stack([result.intercept for result in results]),
+            # None, where a solver knows no gap, becomes NaN.
+            np.array([result.gap for result in results], dtype=float),
+            np.array([result.n_iter for result in results]),
+            np.array([result.converged for result in results]),
+        )
+
+    def _walk_together(
+        self, data: TaskData | TaskStatistics, alphas: Array
+    ) -> Path | None:
+        """Solve for all strengths at once; None where that is not possible."""
+        penalties = self._at(1.0)._penalties()
+        if self.solver not in ("auto", "cd") or len(penalties) != 1:
+            return None
+        path = solve_lasso_path(
+            data,
+            self._loss(),
+            penalties[0],
+            alphas,
+            fit_intercept=self._solves_intercepts,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        if path is None:
+            return None
+        return Path(alphas, *path, np.ones(len(alphas), dtype=bool))
 
 
 class PenalizedMTL(PathMTL):

@@ -611,18 +611,15 @@ def _kind_of_ids(ids: Array) -> str:
         return "numbers"
     if ids.dtype.kind == "M":
         return "dates"
-    if (
-        ids.dtype == object
-        and len(ids)
-        and all(isinstance(v, bool | np.bool_) for v in ids.ravel())
-    ):
-        return "truth values"
-    texts = ids.dtype.kind in "UST" or (
-        ids.dtype == object and all(isinstance(v, str) for v in ids.ravel())
-    )
-    if texts:
+    if ids.dtype.kind in "UST":
         return "texts"
-    return "other"
+    kinds_of_objects = {
+        "boolean": "truth values",
+        "string": "texts",
+        "empty": "texts",
+    }
+    dtype = pd.api.types.infer_dtype(ids.ravel(), skipna=False)
+    return kinds_of_objects.get(dtype, "other")
 
 
 def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
@@ -653,10 +650,13 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
         task_id = task_id.astype(unit).astype(np.int64)
         tasks = tasks.astype(unit).astype(np.int64)
     position = {task: k for k, task in enumerate(tasks.tolist())}
-    names, inverse = np.unique(task_id, return_inverse=True)
+    if task_id.dtype.kind not in "biuf":
+        task_id = task_id.astype(object)
+    # A hash table: sorting the ids would take several times longer.
+    inverse, names = pd.factorize(task_id, use_na_sentinel=False)
     code_of_names = [position.get(name, -1) for name in names.tolist()]
     codes = np.array(code_of_names, dtype=np.intp)
-    unknown = names[codes < 0].tolist()
+    unknown = np.unique(names[codes < 0]).tolist()
     if unknown and kinds[1] == "dates":
         unknown = [str(day) for day in np.unique(ids[np.isin(task_id, unknown)])]
     if unknown and unseen == "error":
@@ -668,4 +668,4 @@ def task_codes(task_id: Array, tasks: Array, unseen: str) -> Array:
             f"{listed_names}; it was fitted on {len(tasks)} "
             "tasks. With unseen='mean' they get the mean of all coefficients."
         )
-    return codes[inverse.reshape(-1)]
+    return codes[inverse]

@@ -17,7 +17,7 @@ from mtlrun.data.groups import group_folds, strata_of
 from mtlrun.data.reading.frames import take_column
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.base import EQUAL_SOLVERS
-from mtlrun.estimators.convex import PathMTL
+from mtlrun.estimators.convex import Path, PathMTL
 from mtlrun.estimators.inputs import (
     KeepsGroups,
     check_groups,
@@ -97,8 +97,10 @@ class PathCV(KeepsGroups, _Model):
     solution of the one before, and once on all data with the strength chosen. With the
     squared loss and more rows than features, the sums of products of all rows are
     computed once. The sums of a training part are their difference from the sums of its
-    test part, and a fold is then solved as a problem of d + 1 rows. Sample weights
-    count in the fits, not in the scores.
+    test part, and a fold is then solved as a problem of d + 1 rows. With one L1 or L21
+    norm, a shared design and at most 128 features, all strengths of a fold are solved
+    in one compiled loop on the sums. Sample weights count in the fits, not in the
+    scores.
     """
 
     _by_sums: ClassVar = False  # scores need the rows
@@ -248,63 +250,74 @@ class PathCV(KeepsGroups, _Model):
         """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each
         fold, and its test part.
         """
-        condensed = self._condensed(data, folds)
-        for k, (train, test) in enumerate(folds):
-            part = data.select_rows(test, complete=False)
-            x_mean = None
-            if condensed:
-                fitted, x_mean, y_mean = condensed[k]
+        parts = [data.select_rows(test, complete=False) for _, test in folds]
+        statistics = self._statistics(data, parts)
+        for k, part in enumerate(parts):
+            if statistics:
+                path = self._walk_statistics(statistics[k])
             else:
-                fitted = data.select_rows(train)
-            model = copy(self)
-            model.tasks_ = fitted.tasks
-            if condensed:
-                model.fit_intercept = False
-            results = model._walk(fitted, self.alphas_)
-            self._open += sum(not result.converged for result in results)
-            W = np.stack([result.W for result in results])
-            b = np.stack([result.intercept for result in results])
-            if x_mean is not None:
-                # Condensed rows are centered: their models have no intercept.
-                b = y_mean - (x_mean.T * W).sum(axis=1)
-            elif not data.shared:
-                rows = seen_rows(part.spread(part.tasks), fitted.tasks)
-                if rows is not None:
-                    part = part.select_rows(rows)
-            in_both = np.isin(fitted.tasks, part.tasks)
-            yield W[:, :, in_both], b[:, in_both], part
+                fitted = data.select_rows(folds[k][0])
+                model = copy(self)
+                model.tasks_ = fitted.tasks
+                path = model._walk(fitted, self.alphas_)
+                if not data.shared:
+                    rows = seen_rows(part.spread(part.tasks), fitted.tasks)
+                    if rows is not None:
+                        part = part.select_rows(rows)
+                in_both = np.isin(fitted.tasks, part.tasks)
+                path = path._replace(
+                    coef=path.coef[:, in_both], intercept=path.intercept[:, in_both]
+                )
+            self._open += int(np.sum(~path.converged))
+            yield path.coef.transpose(0, 2, 1), path.intercept, part
 
-    def _condensed(
-        self, data: TaskData, folds: list[Rows]
-    ) -> list[tuple[TaskData, Array, Array]] | None:
-        """Return training data of d + 1 rows per design, and the means taken off,
-        where that is less work.
+    def _walk_statistics(self, statistics: TaskStatistics) -> Path:
+        """Solve along the path, from sums over rows."""
+        path = self._walk_together(statistics, self.alphas_)
+        if path is not None:
+            return path
+        # Data of d + 1 rows per design, and the means subtracted: their models have no
+        # intercept.
+        condensed, x_mean, y_mean = statistics.sufficient_statistics(
+            centred=self.fit_intercept
+        )
+        model = copy(self)
+        model.tasks_ = condensed.tasks
+        model.fit_intercept = False
+        path = model._walk(condensed, self.alphas_)
+        return path._replace(intercept=y_mean - (x_mean * path.coef).sum(axis=2))
+
+    def _statistics(
+        self, data: TaskData, parts: list[TaskData]
+    ) -> list[TaskStatistics] | None:
+        """Return sums over the training rows of each fold, where these are less work
+        than the rows; `parts` are the test rows.
         """
         designs = 1
         if not data.shared:
             designs = data.n_tasks
-        # Condensed rows have the same squared loss as all rows, but no other loss.
-        # Making them pays off only where there are several times fewer.
-        can_condense = (
-            isinstance(self._loss(), SquaredLoss) and self.solver in EQUAL_SOLVERS
-        )
-        has_few_features = data.n_rows >= 2 * designs * data.n_features
-        if not (has_few_features and can_condense):
+        # The sums determine the squared loss, but no other loss. Using them pays off
+        # only where there are several times fewer than entries.
+        if (
+            not isinstance(self._loss(), SquaredLoss)
+            or self.solver not in EQUAL_SOLVERS
+        ):
+            return None
+        if data.n_rows < 2 * designs * data.n_features:
             return None
         if not memory.fits(3 * gram_bytes(data)):
             return None
         statistics = TaskStatistics.of_data(data)
-        condensed = []
-        for _, test in folds:
-            part = data.select_rows(test, complete=False)
-            rest = None
-            if part.n_tasks == data.n_tasks:
-                rest = statistics - TaskStatistics.of_data(part, like=statistics)
-            # A task without training rows is handled only with the rows themselves.
-            if rest is None or (rest.weight <= 1e-9 * statistics.weight).any():
+        training = []
+        for part in parts:
+            if part.n_tasks < data.n_tasks:
                 return None
-            condensed.append(rest.sufficient_statistics(centred=self.fit_intercept))
-        return condensed
+            rest = statistics - TaskStatistics.of_data(part, like=statistics)
+            # A task without training rows is handled only with the rows themselves.
+            if (rest.weight <= 1e-9 * statistics.weight).any():
+                return None
+            training.append(rest)
+        return training
 
     def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
         """Return the metric, averaged over tasks, for coefficients (A, d, T) and
@@ -372,8 +385,6 @@ def _targets_by_row(data: TaskData) -> Array:
     targets = data.targets
     if data.observed is not None:
         targets = np.where(data.observed, targets, np.nan)
-    if data.order is None:
-        return targets
     return _unsorted(targets, data.order)
 
 
@@ -382,12 +393,13 @@ def _tasks_by_row(data: TaskData) -> Array:
     `fit`.
     """
     tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
-    if data.order is None:
-        return tasks
     return _unsorted(tasks, data.order)
 
 
-def _unsorted(values: Array, order: Array) -> Array:
+def _unsorted(values: Array, order: Array | None) -> Array:
+    """Return values by row of `TaskData` in the order of the rows of `fit`."""
+    if order is None:
+        return values
     unsorted = np.empty_like(values)
     unsorted[order] = values
     return unsorted

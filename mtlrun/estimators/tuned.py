@@ -58,14 +58,10 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         together.
         """
         check_columns(self, X, reset=True)
-        X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
+        X, y, w, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
         y = np.asarray(y, dtype=np.float64)
         columns = y.reshape(len(y), -1)
-        if sample_weight is None:
-            w = np.ones(len(X))
-        else:
-            w = np.asarray(sample_weight, dtype=np.float64)
         share = w / w.sum()
         root = np.sqrt(w)[:, np.newaxis]
         means = share @ X
@@ -170,13 +166,9 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
         out together.
         """
         check_columns(self, X, reset=True)
-        X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
+        X, y, v, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
         y = np.asarray(y, dtype=np.float64)
-        if sample_weight is None:
-            v = np.ones(len(y))
-        else:
-            v = np.asarray(sample_weight, dtype=np.float64)
         self.mean_ = float(v @ y / v.sum())
         self.X_fit_ = X
         self.n_features_in_ = X.shape[1]
@@ -231,14 +223,17 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
 
 def _counted(
     X: Any, y: Any, sample_weight: Any, groups: Any
-) -> tuple[Any, Any, Any, Any]:
-    """Return the arguments of `fit` without the rows of weight 0."""
+) -> tuple[Any, Any, Array, Any]:
+    """Return the arguments of `fit` without the rows of weight 0; weights are 1 by
+    default.
+    """
     groups = check_groups(groups, X, sample_weight)
     rows = weighted_rows(sample_weight, X)
-    if rows is None:
-        return X, y, sample_weight, groups
-    X, y, sample_weight = (take(part, rows) for part in (X, y, sample_weight))
-    return X, y, sample_weight, groups
+    if rows is not None:
+        X, y, sample_weight = (take(part, rows) for part in (X, y, sample_weight))
+    if sample_weight is None:
+        sample_weight = np.ones(len(y))
+    return X, y, np.asarray(sample_weight, dtype=np.float64), groups
 
 
 def _blocks(groups: Any) -> list[Array] | None:
@@ -344,14 +339,10 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         Rows of one of the `groups` are held out together.
         """
         check_columns(self, X, reset=True)
-        X, y, sample_weight, groups = _counted(X, y, sample_weight, groups)
+        X, y, shares, groups = _counted(X, y, sample_weight, groups)
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
         sign = np.where(y == self.classes_[1], 1.0, -1.0)
-        if sample_weight is None:
-            shares = np.ones(len(y))
-        else:
-            shares = np.asarray(sample_weight, dtype=np.float64)
         # From the strongest: each fit is a good start for the next, weaker one.
         alphas = sorted(self.alphas, reverse=True)
         losses = np.zeros(len(alphas))

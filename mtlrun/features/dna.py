@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -218,6 +218,7 @@ MAX_DEGREE = 31
 _MAX_EXACT = np.iinfo(np.int32).max
 
 
+@dataclass(eq=False)
 class StringDesign:
     """A design matrix of weighted-degree features that is never stored.
 
@@ -240,21 +241,13 @@ class StringDesign:
         Number of hashed columns, 0 for the exact index.
     """
 
-    ndim = 2
+    ndim: ClassVar[int] = 2
 
-    def __init__(
-        self,
-        dna: PackedDNA,
-        scale: Array,
-        level: Array,
-        start: Array,
-        buckets: int,
-    ) -> None:
-        self.dna = dna
-        self.scale = scale
-        self.level = level
-        self.start = start
-        self.buckets = buckets
+    dna: PackedDNA
+    scale: Array
+    level: Array
+    start: Array
+    buckets: int
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mtlrun.engine.packed import PACKED, is_without_plan
-from mtlrun.engine.record import CELLS, Record, Records
+from mtlrun.engine.record import CELLS, Record
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import PROVENANCE, RUN_FILE, read_json, read_raw
 from mtlrun.errors import DataError, counted
@@ -94,7 +94,8 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
         )
     theirs = _records_of(run, other)
     planned_keys = dict.fromkeys(job.key for job in all_planned_jobs(run))
-    store = Store(Records.of_run(folder).cells_folder.parent, folder)
+    output = Store.of_run(folder).cells_folder.parent
+    store = Store(output, folder, checks_scores=True)
     merged = Merged()
     if not _is_run(other):
         for path in theirs.cells_folder.glob("*.json"):
@@ -131,7 +132,7 @@ def _is_run(folder: Path) -> bool:
     return (folder / RUN_FILE).is_file()
 
 
-def _records_of(run: Run, other: Path) -> Records:
+def _records_of(run: Run, other: Path) -> Store:
     """Return the records of another folder.
 
     Raises
@@ -141,9 +142,9 @@ def _records_of(run: Run, other: Path) -> Records:
     """
     if _is_run(other):
         _refuse_other_plan(run, read_run(other), other)
-        records = Records.of_run(other)
+        records = Store.of_run(other)
     else:
-        records = Records(other)
+        records = Store(other)
     has_pack = (other / PACKED).is_file()
     if not has_pack and not records.cells_folder.is_dir():
         raise DataError(
@@ -154,7 +155,7 @@ def _records_of(run: Run, other: Path) -> Records:
     return records
 
 
-def _finished(records: Records, key: str) -> Record | None:
+def _finished(records: Store, key: str) -> Record | None:
     """Return a finished record whose test scores, if it has some, are sound.
 
     None for other records.

@@ -42,7 +42,6 @@ from mtlrun.engine.job import (
 )
 from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
-from mtlrun.engine.record import Records
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.errors import ConfigError, UnknownNameError
@@ -410,26 +409,23 @@ def _rows_of(
         Name in the rows; "" for the main interpretation.
     """
     for method in scenario.methods:
-        for trial in range(scenario.trials):
-            if method.measure:
-                job = _analysis_job(spec, scenario, builder, method, trial)
-            else:
-                job = _fit_job(spec, scenario, builder, method, trial)
+        make_jobs = _analysis_jobs if method.measure else _fit_jobs
+        for job in make_jobs(spec, scenario, builder, method):
             yield PlannedJob(
                 reading=interpretation,
                 dataset=scenario.name,
                 value=scenario.axis.get("value"),
                 method=method.label,
-                trial=trial,
+                trial=job.split.trial,
                 key=job.key,
                 job=job,
             )
 
 
-def _fit_job(
-    spec: Spec, scenario: Scenario, builder: JobBuilder, method: MethodSpec, trial: int
-) -> Job:
-    """Return the job that fits, times and scores a method."""
+def _fit_jobs(
+    spec: Spec, scenario: Scenario, builder: JobBuilder, method: MethodSpec
+) -> list[Job]:
+    """Return the jobs that fit, time and score a method."""
     timing = None
     if spec.timing:
         timing = Timing(
@@ -445,27 +441,27 @@ def _fit_job(
     )
     # Only analyses have no split.
     assert scenario.split is not None
-    split = Split(
+    first_split = Split(
         kind=scenario.split.kind,
-        trial=trial,
+        trial=0,
         train=scenario.split.train,
         folds=scenario.split.folds,
         name=scenario.split.name,
         validation=scenario.split.validation,
     )
-    return builder.job(
+    return builder.jobs(
         Method(method.estimator, params=method.params),
-        split,
+        [replace(first_split, trial=trial) for trial in range(scenario.trials)],
         scoring,
         features=_features(method.features or scenario.features),
         search=_search(spec, scenario, method),
     )
 
 
-def _analysis_job(
-    spec: Spec, scenario: Scenario, builder: JobBuilder, method: MethodSpec, trial: int
-) -> Job:
-    """Return the job that calls an analysis."""
+def _analysis_jobs(
+    spec: Spec, scenario: Scenario, builder: JobBuilder, method: MethodSpec
+) -> list[Job]:
+    """Return the jobs that call an analysis."""
     timing = None
     if spec.is_timed:
         threads = 1
@@ -473,9 +469,9 @@ def _analysis_job(
             threads = spec.timing.threads
         # An analysis repeats its measurements itself.
         timing = Timing(repeats=1, threads=threads, warmup=False)
-    return builder.job(
+    return builder.jobs(
         Method(measure=method.measure, params=dict(method.params)),
-        Split(kind="repeat", trial=trial),
+        [Split(kind="repeat", trial=trial) for trial in range(scenario.trials)],
         Scoring(timing=timing),
         features=_features(scenario.features),
     )
@@ -628,11 +624,11 @@ def unused_jobs(output: Path) -> list[str]:
 
     Such jobs may be deleted: they belong to no run, comparison or model.
     """
-    records = Records(output)
+    records = Store(output)
     keys = {path.stem for path in records.cells_folder.glob("*.json")}
     plans = [read_sound(path) for path in output.rglob(COMPARED)]
     for path in output.glob(f"*/*/*/{RUN_FILE}"):
-        plans.append(read_sound_plan(path.parent, Records(output, path.parent)))
+        plans.append(read_sound_plan(path.parent, Store(output, path.parent)))
     used = set()
     for plan_json in plans:
         for entry in plan_json.get("cells") or []:

@@ -18,7 +18,6 @@ from mtlrun.engine.packed import (
     needed_plan,
     without_plan,
 )
-from mtlrun.engine.record import Records
 from mtlrun.engine.run import CANNOT_WRITE_REMEDY, run
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import AGAIN, RUN_FILE, read_raw
@@ -260,20 +259,21 @@ def _pack_with_plan(
     task_digits : int or None
         Number of digits of the scores of single tasks; None for all.
     """
-    records = Records.of_run(folder)
+    records = Store.of_run(folder)
     info = read_plan(folder, records) or {}
     plan_json = needed_plan(info, run.records)
     if run.altered:
         # The old digest shows that someone changed the file, which the report mentions.
         plan_json[DIGEST] = info.get(DIGEST)
-    store = Store(records.cells_folder.parent, folder)
-    store.run_folder = trial
+    output = records.cells_folder.parent
+    store = Store(output, folder, checks_scores=True)
     store.pack(
         [entry["key"] for entry in plan_json["cells"]],
         paired=storable_tests(run.paired),
         plan=plan_json,
         with_curves=run.spec.sweep is None,
         task_digits=task_digits,
+        into=trial,
     )
     write_new(trial / RUN_FILE, file_json(without_plan(plan_json)).encode())
 

@@ -17,7 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from mtlrun.engine import stored
 from mtlrun.engine.packed import PACKED, is_without_plan, with_plan
-from mtlrun.engine.record import CELLS, Records, ResultKey
+from mtlrun.engine.record import CELLS, ResultKey
+from mtlrun.engine.store import Store
 from mtlrun.engine.stored import AGAIN, KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.experiment.claims import Main, Names, PublishedCurve
@@ -200,14 +201,14 @@ def read_verified(folder: Path) -> Verified | None:
         return None
 
 
-def read_plan(folder: Path, records: Records) -> dict[str, Any] | None:
+def read_plan(folder: Path, records: Store) -> dict[str, Any] | None:
     """Read ``run.json``, with the fields that are in the packed records.
 
     Parameters
     ----------
     folder : Path
         Folder of a run.
-    records : Records
+    records : Store
         Records of the run.
 
     Returns
@@ -231,7 +232,7 @@ def read_plan(folder: Path, records: Records) -> dict[str, Any] | None:
     return complete
 
 
-def read_sound_plan(folder: Path, records: Records) -> dict[str, Any]:
+def read_sound_plan(folder: Path, records: Store) -> dict[str, Any]:
     """Read ``run.json`` as `read_plan`; {} if there is none or it is damaged."""
     try:
         return read_plan(folder, records) or {}

@@ -33,7 +33,7 @@ from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.run import Run, all_planned_jobs, read_run
 from mtlrun.lab.stored import read_verified
-from mtlrun.utils.io import file_json, sealed, write_atomic
+from mtlrun.utils.io import file_json, jsonable, sealed, write_atomic
 
 #: Digits to which equal numbers agree.
 ALL_DIGITS = 16.0
@@ -483,4 +483,4 @@ def _write(
         "not_tried": dict(sorted(refused.items())),
         "cells": [cells[key] for key in sorted(cells)],
     }
-    write_atomic(folder / VERIFIED, file_json(sealed(content)))
+    write_atomic(folder / VERIFIED, file_json(sealed(jsonable(content))))

@@ -38,7 +38,14 @@ from mtlrun.errors import DataError, UserError, one_line, with_arguments
 from mtlrun.model.checks import check_indices, objects_within
 from mtlrun.model.fitted import Model
 from mtlrun.problem.memory import free_bytes
-from mtlrun.utils.io import file_json, read_file, sealed, unsealed, write_atomic
+from mtlrun.utils.io import (
+    file_json,
+    jsonable,
+    read_file,
+    sealed,
+    unsealed,
+    write_atomic,
+)
 from mtlrun.utils.outputs import is_incomplete
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.text import cleaned
@@ -223,7 +230,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
     if coefficients is None:
         # An earlier model in this folder may have had coefficients.
         (folder / COEFFICIENTS).unlink(missing_ok=True)
-    write_atomic(folder / FACTS, file_json(sealed(description)))
+    write_atomic(folder / FACTS, file_json(sealed(jsonable(description))))
     return description
 
 

@@ -530,9 +530,9 @@ class Model(BaseEstimator):
         if isinstance(X, Table):
             name = X.name
         task_id = self.codes(rows.tasks, name)
-        texts = rows.said()
+        texts = rows.sentences()
         if task_id is not None and (task_id < 0).any():
-            texts += self.unknown_tasks(rows.tasks).said()
+            texts += self.unknown_tasks(rows.tasks).sentences()
         for text in texts:
             # Of the caller of `predict`, which has a wrapper.
             warnings.warn(text, UserWarning, stacklevel=4)

@@ -277,8 +277,8 @@ def save_training(trained: Trained, folder: Path) -> None:
         If the folder cannot be written.
     """
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
-        write_atomic(new / CONFIG, file_json(trained.model.about["config"]))
-        write_atomic(new / METRICS, file_json(trained.result))
+        write_atomic(new / CONFIG, file_json(jsonable(trained.model.about["config"])))
+        write_atomic(new / METRICS, file_json(jsonable(trained.result)))
         # A training on chunks of rows has no predictions.
         if trained.predictions:
             write_atomic(new / PREDICTIONS, trained.predictions)

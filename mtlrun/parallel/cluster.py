@@ -92,7 +92,15 @@ def run_on_dask(
         client.cancel(list(running))
 
     def max_running() -> int:
-        n_workers = _count_workers(client)
+        n_threads_by_worker = client.nthreads()
+        max_threads = max(n_threads_by_worker.values(), default=1)
+        if max_threads > 1:
+            # Warning filters and the number of BLAS threads are settings of a process.
+            raise ConfigError(
+                f"a Dask worker runs {max_threads} threads, but must run one",
+                "Start the workers with: dask worker ADDRESS --nthreads 1 --nworkers N",
+            )
+        n_workers = len(n_threads_by_worker)
         if n_jobs in (None, -1):
             return min(n_workers, MAX_PENDING_ITEMS)
         return min(n_workers, n_jobs or 1)
@@ -189,36 +197,18 @@ def _dask_client(scheduler: str | None, n_jobs: int | None) -> Iterator[Client]:
             "Start one with: dask scheduler, or correct the address",
         ) from None
     with client:
-        _check_cluster(client, scheduler)
+        try:
+            client.wait_for_workers(1, timeout=SCHEDULER_TIMEOUT_S)
+        except TimeoutError:
+            raise ConfigError(
+                f"the Dask scheduler {scheduler} has no worker",
+                f"Start one on any machine: dask worker {scheduler} --nthreads 1",
+            ) from None
+        local_sources = sources()
+        sources_by_worker = client.run(sources, on_error="return")
+        for worker, worker_sources in sources_by_worker.items():
+            # The result of a worker that has just died is an OSError.
+            has_died = isinstance(worker_sources, OSError)
+            if worker_sources != local_sources and not has_died:
+                raise _source_mismatch_error(worker)
         yield client
-
-
-def _check_cluster(client: Client, scheduler: str | None) -> None:
-    """Refuse a cluster without workers, or whose workers have other sources."""
-    try:
-        client.wait_for_workers(1, timeout=SCHEDULER_TIMEOUT_S)
-    except TimeoutError:
-        raise ConfigError(
-            f"the Dask scheduler {scheduler} has no worker",
-            f"Start one on any machine: dask worker {scheduler} --nthreads 1",
-        ) from None
-    local_sources = sources()
-    sources_by_worker = client.run(sources, on_error="return")
-    for worker, worker_sources in sources_by_worker.items():
-        # The result of a worker that has just died is an OSError.
-        has_died = isinstance(worker_sources, OSError)
-        if worker_sources != local_sources and not has_died:
-            raise _source_mismatch_error(worker)
-
-
-def _count_workers(client: Client) -> int:
-    """Return the present number of workers; refuse workers with several threads."""
-    n_threads_by_worker = client.nthreads()
-    max_threads = max(n_threads_by_worker.values(), default=1)
-    if max_threads > 1:
-        # Warning filters and the number of BLAS threads are settings of a process.
-        raise ConfigError(
-            f"a Dask worker runs {max_threads} threads, but must run one",
-            "Start the workers with: dask worker ADDRESS --nthreads 1 --nworkers N",
-        )
-    return len(n_threads_by_worker)

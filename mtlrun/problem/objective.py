@@ -29,6 +29,9 @@ from mtlrun.problem.taskdata import TaskData, quotient
 
 Array = np.ndarray
 
+# Largest derivative of the loss in an intercept, relative to the scale of the loss times
+# the total weight of the task.
+_SLOPE_TOL = 1e-12
 #: The least objective that a gap is divided by, as a part of the null objective.
 #: Without a least value, the gap of a model that fits its targets exactly would be 0 /
 #: 0.
@@ -476,13 +479,12 @@ def optimal_intercept(
     loss: Loss,
     z: Array,
     start: Array | None = None,
-    tol: float = 1e-12,
 ) -> Array:
     """Return b (T,) that minimizes the loss of z + b, task by task.
 
     Safeguarded Newton steps on the derivative, which increases in b, for all tasks at
     once; one step for the squared loss. A task of one class has no minimizer under the
-    logistic loss; its b makes the derivative vanish within `tol`.
+    logistic loss; its b makes the derivative vanish within `_SLOPE_TOL`.
 
     Parameters
     ----------
@@ -492,9 +494,6 @@ def optimal_intercept(
         Field of predictions without intercept.
     start : ndarray of shape (T,), optional
         First guess; default zeros.
-    tol : float, default 1e-12
-        Largest derivative allowed, relative to scale times the total weight of the
-        task.
     """
     w = data.effective_weights()
     total = data.sum_by_task(data.full_weights())
@@ -509,7 +508,7 @@ def optimal_intercept(
         prediction = data.shifted(z, b)
         slope = data.sum_by_task(loss.gradient(prediction, data.targets, w))
         width = high - low
-        open_ = (np.abs(slope) > tol * loss.scale * total) & ~(
+        open_ = (np.abs(slope) > _SLOPE_TOL * loss.scale * total) & ~(
             width <= 1e-15 * (1.0 + np.abs(b))
         )
         if not open_.any():

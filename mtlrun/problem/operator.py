@@ -7,6 +7,7 @@ equations with many right-hand sides.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ _LANCZOS_MARGIN = 1e-6
 _BATCH_ENTRIES = 5_000
 
 
+@dataclass(eq=False)
 class TaskOperator:
     """Products with the designs of all tasks.
 
@@ -41,9 +43,8 @@ class TaskOperator:
         X_t - 1 shift_t'.
     """
 
-    def __init__(self, data: TaskData, shift: Array | None = None) -> None:
-        self.data = data
-        self.shift = shift
+    data: TaskData
+    shift: Array | None = None
 
     def forward(self, W: Array, b: Array | None = None) -> Array:
         """Return predictions, a new field.

@@ -189,14 +189,6 @@ class Tracker:
         """Return a gap, known without cancellation, relative to the objective."""
         return relative_gap(primal, primal - gap, null=self.null, gap=gap)
 
-    def settle(self, tol: float) -> None:
-        """Judge the end of a run that went for more than it had to."""
-        if self.gap.relative <= tol:
-            self.converged = True
-            self.message = (
-                f"relative duality gap {self.gap.relative:.2e} <= tol {tol:g}"
-            )
-
     def result(self, parts: Array, intercept: Array, **info: object) -> SolverResult:
         """Make the result of a run whose last iterate was checked."""
         return SolverResult(
@@ -215,8 +207,11 @@ class Tracker:
     def _note(self, iteration: int, finite: bool = True) -> bool:
         self.seconds.append(time.perf_counter() - self._began)
         self.gaps.append((iteration, self.gap.primal, self.gap.dual))
-        self.settle(self.tol)
-        if self.converged:
+        if self.gap.relative <= self.tol:
+            self.converged = True
+            self.message = (
+                f"relative duality gap {self.gap.relative:.2e} <= tol {self.tol:g}"
+            )
             return True
         if not finite:
             self.message = f"the objective is not finite at iteration {iteration}"

@@ -26,12 +26,15 @@ def jsonable(value: Any) -> Any:
     """Turn numpy scalars and arrays, tuples, sets and NaN into what JSON holds (NaN
     and infinities become None).
     """
-    if value is None or type(value) in (str, int, bool):  # the usual case
+    if _is_plain(value):
         return value
     if isinstance(value, dict):
-        return {str(k): jsonable(v) for k, v in value.items()}
+        plain = {}
+        for key, item in value.items():
+            plain[str(key)] = item if _is_plain(item) else jsonable(item)
+        return plain
     if isinstance(value, list | tuple):
-        return [jsonable(v) for v in value]
+        return [item if _is_plain(item) else jsonable(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted(jsonable(v) for v in value)
     if hasattr(value, "tolist"):
@@ -43,17 +46,38 @@ def jsonable(value: Any) -> Any:
     return value
 
 
+def _is_plain(value: Any) -> bool:
+    """Return whether a value is a scalar that JSON holds as it is: the usual case."""
+    if type(value) is float:
+        return math.isfinite(value)
+    return value is None or type(value) in (str, int, bool)
+
+
 def file_json(value: Any) -> str:
     """Return JSON as files of results hold it: indented, keys in their order, with a
     line end.
+
+    Parameters
+    ----------
+    value : object
+        As JSON holds it, see `jsonable`.
     """
-    return json.dumps(jsonable(value), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    return f"{text}\n"
 
 
 def canonical_json(value: Any) -> str:
     """Return JSON with sorted keys and no blanks, the same on every machine."""
+    return plain_json(jsonable(value))
+
+
+def plain_json(value: Any) -> str:
+    """Return the canonical JSON of a value that JSON holds as it is.
+
+    Such values come from a file of JSON or from `jsonable`.
+    """
     return json.dumps(
-        jsonable(value),
+        value,
         sort_keys=True,
         separators=(",", ":"),
         allow_nan=False,
@@ -63,16 +87,26 @@ def canonical_json(value: Any) -> str:
 
 def sha256_json(value: Any) -> str:
     """Return the sha256 of the canonical JSON of `value`."""
+    return sha256_plain(jsonable(value))
+
+
+def sha256_plain(value: Any) -> str:
+    """Return the sha256 of the canonical JSON of a value that JSON holds as it is."""
     # Names of files may have bytes that cannot be decoded, which are lone surrogates.
-    content = canonical_json(value).encode("utf-8", "surrogatepass")
+    content = plain_json(value).encode("utf-8", "surrogatepass")
     return hashlib.sha256(content).hexdigest()
 
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
     """Return an object with its digest under `DIGEST`, so that later damage to the
     file is detected.
+
+    Parameters
+    ----------
+    content : dict
+        As JSON holds it.
     """
-    return {**content, DIGEST: sha256_json(content)}
+    return {**content, DIGEST: sha256_plain(content)}
 
 
 def unsealed(content: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +118,7 @@ def unsealed(content: dict[str, Any]) -> dict[str, Any]:
         If there is no digest, or it differs from the digest of the content.
     """
     rest = {name: value for name, value in content.items() if name != DIGEST}
-    if content.get(DIGEST) != sha256_json(rest):
+    if content.get(DIGEST) != sha256_plain(rest):
         raise ValueError("the content does not match its digest")
     return rest
 

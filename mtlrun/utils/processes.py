@@ -246,6 +246,9 @@ def _is_private(folder: Path) -> bool:
 #: with threads: starting them takes longer than the product, and on a busy machine they
 #: wait for each other.
 SMALL = 256
+#: The rows times the squared columns of a matrix for which that holds: its product with
+#: itself takes about 50 ms on one core.
+SMALL_PRODUCT = 1e9
 
 
 @lru_cache(maxsize=1)
@@ -268,15 +271,17 @@ def limited_threads(limit: int, api: str | None = None) -> Any:
     return _controller(len(sys.modules)).limit(limits=limit, user_api=api)
 
 
-def one_thread_if_small(columns: int) -> Any:
+def one_thread_if_small(columns: int, rows: int = 0) -> Any:
     """Return a context in which BLAS has one thread where that is faster for matrices
-    of this many columns.
+    of this size.
 
     Parameters
     ----------
     columns : int
         With more than `SMALL` nothing is limited.
+    rows : int, default 0
+        With more than `SMALL_PRODUCT / columns**2` nothing is limited.
     """
-    if columns <= SMALL:
+    if columns <= SMALL and rows * columns**2 <= SMALL_PRODUCT:
         return limited_threads(1, "blas")
     return nullcontext()

@@ -15,7 +15,7 @@ import yaml
 
 from mtlrun.api import compare
 from mtlrun.comparison.result import Comparison
-from mtlrun.data.reading.table import read_table
+from mtlrun.data.reading.read import read_table
 from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.training import train
 from mtlrun.utils.outputs import INCOMPLETE

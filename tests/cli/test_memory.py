@@ -171,7 +171,7 @@ def test_new_rows_that_do_not_fit_are_no_damage_of_the_model(
 
     for function in (
         "data.roles.schema.read_rows",
-        "data.reading.table.read_table_file",
+        "data.reading.read.read_table_file",
         "model.fitted.answers_table",
     ):
         with monkeypatch.context() as patch:

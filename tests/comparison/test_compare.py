@@ -22,7 +22,8 @@ from mtlrun.comparison.candidates import core, default_candidates
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of
 from mtlrun.comparison.verdict import Strategy
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.sets.load import load_dataset

@@ -20,7 +20,8 @@ from mtlrun.data.reading.names import (
     quoted_list,
     separated,
 )
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, new_rows
@@ -313,8 +314,8 @@ def test_missing_values_in_complete_training_columns_are_counted():
     new["word"] = None
     rows = new_rows(table_of_frame(new), schema)
     assert rows.gaps == {"x": 3, "word": 6}
-    assert "'x' (3)" in rows.said()[0]
-    assert new_rows(table_of_frame(frame), schema).said() == []
+    assert "'x' (3)" in rows.sentences()[0]
+    assert new_rows(table_of_frame(frame), schema).sentences() == []
 
 
 def test_missing_values_in_test_rows_are_reported():

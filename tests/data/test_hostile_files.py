@@ -25,7 +25,7 @@ import scipy.io
 from mtlrun.data.reading import files
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.formats.mat import read_mat
-from mtlrun.data.reading.table import read_table
+from mtlrun.data.reading.read import read_table
 from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.data.sets.cards import Card, FileSpec, Source
 from mtlrun.data.sets.fetch import add_file

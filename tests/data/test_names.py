@@ -23,7 +23,8 @@ from mtlrun.data import TaskStratifiedKFold
 from mtlrun.data.reading.frames import dump_frame, load_frame, typed
 from mtlrun.data.reading.named_columns import target_columns
 from mtlrun.data.reading.names import Known, Names, name_order, similar_names
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, new_rows, read_rows

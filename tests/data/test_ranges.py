@@ -11,7 +11,8 @@ from scipy import sparse
 
 from mtlrun.data import load_dataset
 from mtlrun.data.dataset import LARGEST, SMALLEST, Dataset, check_large, check_read
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, read_rows

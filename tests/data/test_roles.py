@@ -10,7 +10,8 @@ from scipy.io import savemat
 
 from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.data.reading.named_columns import target_columns
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, read_rows

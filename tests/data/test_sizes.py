@@ -20,7 +20,7 @@ import scipy.sparse as sp
 import mtlrun
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.data import load_dataset
-from mtlrun.data.reading.table import read_table
+from mtlrun.data.reading.read import read_table
 from mtlrun.engine.packed import PACKED, unpack
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.experiment.load import chunk_training, load_experiment

@@ -10,6 +10,9 @@ from hypothesis.extra.numpy import arrays
 from sklearn.datasets import dump_svmlight_file
 
 from mtlrun.data.reading.formats.svmlight import read_svmlight
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.roles.make import make_dataset
+from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import DataError
 
 TEXT = b"1 1:0.5 3:2 # comment\n-1 2:1\n"
@@ -63,3 +66,13 @@ def test_the_first_unreadable_line_is_named(case):
 def test_files_without_rows_or_with_incomplete_tasks_are_rejected():
     assert "no rows" in refused(b"")
     assert "1 of 2 rows have a qid" in refused(b"1 qid:1 1:1\n1 1:1\n")
+
+
+def test_a_sparse_table_without_features_is_refused_as_a_dense_one(tmp_path):
+    path = tmp_path / "t.svm"
+    path.write_text("1 qid:1 1:2 2:1\n0 qid:1 1:3\n1 qid:2 2:5\n0 qid:2 1:1\n")
+    table = read_table(path)
+    with pytest.raises(DataError) as caught:
+        make_dataset(table, Roles(drop=("x1", "x2")))
+    assert "t.svm" in caught.value.message
+    assert "--categorical" in caught.value.remedy

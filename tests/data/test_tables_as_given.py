@@ -9,7 +9,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 from mtlrun.data.reading.named_columns import label_list, matching, target_columns
-from mtlrun.data.reading.table import read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, read_rows

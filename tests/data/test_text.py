@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from mtlrun.data.dataset import signs
 from mtlrun.data.reading.files import DataFile
-from mtlrun.data.reading.table import Table, text_table
+from mtlrun.data.reading.formats.text import text_table
+from mtlrun.data.reading.table import Table
 from mtlrun.data.sets.cards import load_card
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError, UserError

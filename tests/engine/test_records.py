@@ -17,7 +17,8 @@ from mtlrun.engine.packed import (
     stored_digits,
 )
 from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
-from mtlrun.engine.record import Record, Records
+from mtlrun.engine.record import Record
+from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES, FORMATS
@@ -53,7 +54,7 @@ def test_an_altered_line_is_rejected_and_its_file_named(tmp_path, altered):
     line = altered(record().line())
     with pytest.raises(ValueError, match=r"digest|not a record"):
         Record.from_line(line)
-    stored = Records(tmp_path, tmp_path / "run")
+    stored = Store(tmp_path, tmp_path / "run")
     stored.cells_folder.mkdir()
     stored.path("a").write_text(line)
     with pytest.raises(ValueError, match=r"cells/a\.json is damaged"):
@@ -62,7 +63,7 @@ def test_an_altered_line_is_rejected_and_its_file_named(tmp_path, altered):
 
 
 def test_a_record_under_another_name_is_rejected(tmp_path):
-    stored = Records(tmp_path)
+    stored = Store(tmp_path)
     stored.cells_folder.mkdir()
     stored.path("b").write_text(record("a").line())
     with pytest.raises(
@@ -73,7 +74,7 @@ def test_a_record_under_another_name_is_rejected(tmp_path):
 
 def read_packed(folder):
     """Return the packed records of a folder by key."""
-    stored = Records(folder, folder)
+    stored = Store(folder, folder)
     return {key: stored.load(key) for key in stored.packed.records}
 
 
@@ -101,7 +102,7 @@ def test_packing_gives_the_same_bytes_again(tmp_path):
 def test_a_damaged_pack_is_named(tmp_path, damage):
     content = damage(pack([record().content()]))
     (tmp_path / PACKED).write_bytes(content)
-    stored = Records(tmp_path, tmp_path)
+    stored = Store(tmp_path, tmp_path)
     assert PACKED in stored.packed.damage
     assert stored.load("a") is None
 
@@ -115,7 +116,7 @@ def test_keys_that_can_be_derived_are_not_stored(lab):
     keys |= {fold.key for row in plan.rows for fold in row.job.folds}
     assert keys
     assert not [key for key in keys if key in text]
-    stored = Records(lab.root, plan.folder)
+    stored = Store(lab.root, plan.folder)
     for row in plan.rows:
         packed = stored.load(row.job.key)
         loaded = plan.store().load(row.job.key)
@@ -284,7 +285,7 @@ def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
     }
     (tmp_path / PACKED).write_bytes(pack(one.content() for one in records.values()))
     assert read_packed(tmp_path) == records
-    stored = Records(tmp_path)
+    stored = Store(tmp_path)
     stored.cells_folder.mkdir()
     stored.path("a").write_text(records["a"].line())
     assert stored.read("a") == records["a"]

@@ -10,7 +10,7 @@ import pytest
 
 import mtlrun
 from mtlrun.engine.plan import job_states, rerun_reasons
-from mtlrun.engine.record import SCORES_DIGEST, JobKind, Record, Records
+from mtlrun.engine.record import SCORES_DIGEST, JobKind, Record
 from mtlrun.engine.run import run
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.lab.report.build import build_report
@@ -184,7 +184,7 @@ def test_huge_targets_are_compared(table, tmp_path):
 
 @pytest.mark.parametrize("forged", ["shape", "objects", "directory", "text"])
 def test_an_archive_that_claims_more_data_than_it_has_is_damaged(tmp_path, forged):
-    stored = Records(tmp_path)
+    stored = Store(tmp_path)
     stored.cells_folder.mkdir()
     record = Record("a", "fit", {}, result={"predictions": "a.npz"})
     header = io.BytesIO()
@@ -209,7 +209,7 @@ def test_an_archive_that_claims_more_data_than_it_has_is_damaged(tmp_path, forge
 
 
 def test_scores_that_are_replaced_between_two_reads_are_checked_again(tmp_path):
-    store = Store(tmp_path, tmp_path / "run")
+    store = Store(tmp_path, tmp_path / "run", checks_scores=True)
     record = Record("a", JobKind.FIT, {})
     store.cells_folder.mkdir()
     store.save_scores(record, np.arange(3.0))

@@ -20,6 +20,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from mtlrun.estimators import base, inputs
 from mtlrun.estimators.clustered import CMTL, MeTaG
 from mtlrun.estimators.independent import (
     IndependentLogistic,
@@ -603,3 +604,34 @@ def test_class_weights_match_scikit_learn_and_explicit_weights():
 def test_invalid_class_weights_are_rejected(weights):
     with pytest.raises(ValueError, match="class_weight must "):
         CMTL(class_weight=weights).fit([[0.0], [1.0]], [-1.0, 1.0])
+
+
+# ---------------------------------------------------------------- speed of predictions
+
+
+def test_dense_rows_are_predicted_by_blocks_not_by_tasks(monkeypatch):
+    rng = np.random.default_rng(0)
+    n_tasks, d = 300, 8
+    codes = rng.integers(-1, n_tasks, size=20_000)
+    X = rng.normal(size=(len(codes), d))
+    coef = rng.normal(size=(n_tasks + 1, d))
+    intercept = rng.normal(size=n_tasks + 1)
+    monkeypatch.setattr(base, "rows_by_code", None)
+    scores = base.scores_by_code(X, codes, coef, intercept)
+    assert_allclose(scores, (X * coef[codes]).sum(axis=1) + intercept[codes])
+    with pytest.raises(TypeError):
+        base.scores_by_code(sp.csr_array(X), codes, coef, intercept)
+
+
+@pytest.mark.parametrize("kind", [int, float, str, object, "S4"])
+def test_task_ids_are_looked_up_without_sorting_them(kind, monkeypatch):
+    numbers = np.array([3, 1, 2, 3, 1])
+    ids = numbers.astype(str).astype(kind)
+    tasks = np.array(["1", "2", "3"]).astype(kind)
+    monkeypatch.setattr(np, "unique", lambda values, **options: values[:0])
+    assert inputs.task_codes(ids, tasks, "error").tolist() == [2, 0, 1, 2, 0]
+
+
+def test_unknown_task_ids_are_listed_in_order():
+    with pytest.raises(ValueError, match=r"2 task\(s\) .*: 'c', 'd'"):
+        inputs.task_codes(np.array(["d", "a", "c", "d"]), np.array(["a"]), "error")

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC, LinearSVC
 
+from mtlrun.estimators import svm
 from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC
 from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import couple_tasks
@@ -20,6 +21,7 @@ from mtlrun.solvers.svm.kernel import (
     polish,
     run_libsvm,
 )
+from mtlrun.solvers.svm.linear import solve_block_dcd
 
 
 @pytest.fixture
@@ -106,7 +108,8 @@ def test_rows_of_the_graph_are_the_sorted_tasks(tasks):
 @pytest.mark.parametrize("variant", ["block", "paper", "corrected", "block-printed"])
 def test_variants_and_solvers_agree(tasks, loss, variant):
     X, y, ids = tasks
-    best = GraphSVC(C=2.0, loss=loss, solver="newton").fit(X, y, task_id=ids)
+    best = GraphSVC(C=2.0, loss=loss, solver="newton", tol=1e-10)
+    best.fit(X, y, task_id=ids)
     model = GraphSVC(C=2.0, loss=loss, variant=variant, solver="dcd", tol=1e-9).fit(
         X, y, task_id=ids
     )
@@ -233,6 +236,51 @@ def test_a_fit_stopped_early_reports_it(tasks):
             X, y, task_id=ids
         )
     assert not model.converged_
+
+
+def many_rows(n_rows=12_000):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, 6))
+    ids = np.arange(n_rows) % 8
+    y = np.where(X[:, 0] + rng.normal(size=n_rows) > 0, 1, -1)
+    return X, y, ids
+
+
+def test_newton_stops_at_the_tolerance(tasks):
+    X, y, ids = tasks
+    for loss in ("hinge", "squared_hinge", "logistic"):
+        loose = GraphSVC(loss=loss, solver="newton", tol=1e-2).fit(X, y, task_id=ids)
+        tight = GraphSVC(loss=loss, solver="newton", tol=1e-8).fit(X, y, task_id=ids)
+        assert loose.gap_ <= 1e-2
+        assert loose.n_iter_ < tight.n_iter_
+
+
+def test_many_rows_are_fitted_by_coordinate_ascent(monkeypatch):
+    X, y, ids = many_rows()
+    monkeypatch.setattr(svm, "solve_svm_newton", None)
+    model = GraphSVC(C=0.1).fit(X, y, task_id=ids)
+    assert model.gap_ <= 1e-4
+    assert model.n_iter_ <= 20
+
+
+def test_few_rows_need_no_compiled_code(tasks, monkeypatch):
+    X, y, ids = tasks
+    monkeypatch.setattr(svm, "solve_block_dcd", None)
+    assert GraphSVC().fit(X, y, task_id=ids).gap_ <= 1e-4
+
+
+def test_newton_follows_where_coordinate_ascent_is_slow(monkeypatch):
+    X, y, ids = many_rows()
+    calls = []
+
+    def slow(*args, max_iter, **options):
+        calls.append(max_iter)
+        return solve_block_dcd(*args, max_iter=1, **options)
+
+    monkeypatch.setattr(svm, "solve_block_dcd", slow)
+    model = GraphSVC(C=10.0).fit(X, y, task_id=ids)
+    assert calls == [100]
+    assert model.converged_
 
 
 # ---------------------------------------------------------------- strings

@@ -22,9 +22,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from mtlrun.chunks.table import _frames
-from mtlrun.data.reading import named_columns, table
+from mtlrun.data.reading import named_columns
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.formats import mat, sequences, svmlight
+from mtlrun.data.reading.formats.text import text_table
+from mtlrun.data.reading.read import read_table_file
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, new_rows
@@ -80,7 +82,7 @@ def card(task_type: str = "binary", **more: Any) -> Card:
 def read_arff(content: bytes) -> None:
     """Read an ARFF file by itself, as a MEKA multi-label set, and as a user's table."""
     file = memory_file(content)
-    rows = table.read_table_file(file, ".arff")
+    rows = read_table_file(file, ".arff")
     with contextlib.suppress(UserError):
         make_dataset(rows, Roles(targets=rows.columns[-1], task=rows.columns[0]))
     mulan.read({NAME: file}, card(), arff=[NAME])
@@ -111,11 +113,11 @@ def read_csv(content: bytes) -> None:
         (";", True, (0,)),
     ):
         with contextlib.suppress(UserError):
-            parsed = table.text_table(
+            parsed = text_table(
                 memory_file(content), delimiter=delimiter, header=header, text=text
             )
             parsed.numbers(parsed.columns)
-    parsed = table.text_table(memory_file(content), delimiter=",", header=True)
+    parsed = text_table(memory_file(content), delimiter=",", header=True)
     parsed.numbers(parsed.columns[:1], gaps=True)
     parsed.numbers(parsed.columns[1:] or parsed.columns)
 
@@ -123,23 +125,23 @@ def read_csv(content: bytes) -> None:
 def read_user_csv(content: bytes) -> None:
     """Read a user's table of words and numbers, for training and for predictions."""
     schema = Schema(n_features=2, features=("a", "b"), task_column="task")
-    parsed = table.read_table_file(memory_file(content), ".csv")
+    parsed = read_table_file(memory_file(content), ".csv")
     with contextlib.suppress(UserError):
         new_rows(parsed, schema)
     with contextlib.suppress(UserError):
-        table.read_table_file(memory_file(content), ".csv", like=schema)
+        read_table_file(memory_file(content), ".csv", like=schema)
 
 
 def read_mat(content: bytes) -> None:
     """Read two variables, and a user's table."""
     with contextlib.suppress(UserError):
-        table.read_table_file(memory_file(content), ".mat")
+        read_table_file(memory_file(content), ".mat")
     mat.read_mat(io.BytesIO(content), NAME, ("X", "Y"))
 
 
 def read_npz(content: bytes) -> None:
     """Read rows for predictions."""
-    new_rows(table.read_table_file(memory_file(content), ".npz"), Schema(n_features=3))
+    new_rows(read_table_file(memory_file(content), ".npz"), Schema(n_features=3))
 
 
 def read_parquet(content: bytes) -> None:
@@ -149,7 +151,7 @@ def read_parquet(content: bytes) -> None:
     path.write_bytes(content)
     with contextlib.suppress(UserError):
         list(_frames(path, None, rows=2, task="task"))
-    parsed = table.read_table_file(memory_file(content), ".parquet")
+    parsed = read_table_file(memory_file(content), ".parquet")
     with contextlib.suppress(UserError):
         new_rows(parsed, schema)
 
@@ -157,10 +159,10 @@ def read_parquet(content: bytes) -> None:
 def read_svmlight(content: bytes) -> None:
     """Read targets, features and tasks, and a user's table."""
     svmlight.read_svmlight(content, NAME)
-    table.read_table_file(memory_file(content), ".svm")
+    read_table_file(memory_file(content), ".svm")
     schema = Schema(n_features=3, features=("x1", "x2", "x3"), table=True)
     with contextlib.suppress(UserError):
-        rows = table.read_table_file(memory_file(content), ".svm", like=schema)
+        rows = read_table_file(memory_file(content), ".svm", like=schema)
         new_rows(rows, schema)
 
 

@@ -13,9 +13,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from mutation import VALID, mutated
 
-from mtlrun.data.reading import named_columns, table
+from mtlrun.data.reading import named_columns
 from mtlrun.data.reading.formats import arff, mat, svmlight
 from mtlrun.data.reading.formats import sequences as strings
+from mtlrun.data.reading.formats.text import text_table
+from mtlrun.data.reading.read import read_table_file
 from mtlrun.data.sets import images
 
 
@@ -104,12 +106,12 @@ def _idx(content, found):
 
 
 def _csv(content, found):
-    read = table.text_table(memory_file(content))
+    read = text_table(memory_file(content))
     np.testing.assert_array_equal(read.numbers(read.columns), found)
 
 
 def _user_csv(content, found):
-    read = table.read_table_file(memory_file(content), ".csv")
+    read = read_table_file(memory_file(content), ".csv")
     assert read.frame["b"].tolist() == found
 
 

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.reading.table import Table, read_table
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import Table
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.engine.evaluation import TrainTestData

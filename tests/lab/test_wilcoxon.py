@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from mtlrun.engine.record import Records
 from mtlrun.engine.run import run
+from mtlrun.engine.store import Store
 from mtlrun.errors import ConfigError
 from mtlrun.lab.experiment.claims import Verdict
 from mtlrun.lab.experiment.load import load_experiment
@@ -65,7 +65,7 @@ def test_corrupted_scores_flip_the_claims_about_predictions(smoke, monkeypatch):
             steps = is_divided + (base["solver"] == "ladm")
             return steps * (signs + shift)
 
-        monkeypatch.setattr(Records, "read_scores", scores)
+        monkeypatch.setattr(Store, "read_scores", scores)
         *_, divided, solvers = build_report(smoke).claims
         return {divided.verdict, solvers.verdict}
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import mtlrun
-from mtlrun.engine.record import Records
 from mtlrun.engine.store import MAX_LOCK_BYTES, Store
 from mtlrun.errors import DataError
 from mtlrun.engine.stored import read_raw
@@ -29,9 +28,9 @@ EXCEPTIONS = {
     "cli/train.py": "a file of the package",
     "estimators/metadata.py": "a file of the package",
     "problem/memory.py": "files of /proc and /sys",
-    "engine/record.py": "/proc/cpuinfo",
-    "tables/page.py": "files of the package",
-    "engine/methods.py": "the list of files of an installed package",
+    "engine/environment.py": "/proc/cpuinfo",
+    "show/page.py": "files of the package",
+    "catalog/methods.py": "the list of files of an installed package",
     "comparison/result.py": "`DataFile.read_bytes`",
     "utils/outputs.py": "pipes and devices that the user named as outputs, and an example",
     "penalties/coupled.py": "`resolve` of a quadratic form",
@@ -40,7 +39,7 @@ EXCEPTIONS = {
     "chunks/stored.py": "files of this run, in a temporary folder of its own",
     "chunks/sums.py": "files of this run, in a temporary folder of its own",
     "utils/jitcache.py": "machine code in a folder that is private to the user",
-    "data/fetch.py": "`DataFile.open`, and a new file in a folder of its own",
+    "data/sets/fetch.py": "`DataFile.open`, and a new file in a folder of its own",
 }
 
 
@@ -135,7 +134,7 @@ def test_a_pipe_is_not_a_valid_lock(tmp_path):
 
 @posix
 def test_a_record_that_is_a_pipe_is_damaged(tmp_path):
-    records = Records(tmp_path)
+    records = Store(tmp_path)
     records.cells_folder.mkdir()
     os.mkfifo(records.path("k"))
     with pytest.raises(ValueError, match=r"k\.json is damaged"):

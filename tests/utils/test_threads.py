@@ -4,10 +4,16 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from mtlrun.estimators import HierarchicalMTL, HierarchicalMTLClassifier
+from mtlrun.estimators import (
+    GraphMTL,
+    GraphSVC,
+    HierarchicalMTL,
+    HierarchicalMTLClassifier,
+    IndependentRidge,
+)
 from mtlrun.solvers.hierarchical import fit as regression
 from mtlrun.solvers.hierarchical import logistic
-from mtlrun.utils.processes import SMALL, one_thread_if_small
+from mtlrun.utils.processes import SMALL, SMALL_PRODUCT, one_thread_if_small
 
 
 def blas_threads() -> set[int]:
@@ -33,6 +39,8 @@ def test_small_matrices_use_one_thread_and_larger_ones_keep_their_number():
         assert blas_threads() == {1}
     assert blas_threads() == before
     with one_thread_if_small(SMALL + 1):
+        assert blas_threads() == before
+    with one_thread_if_small(10, rows=int(SMALL_PRODUCT)):
         assert blas_threads() == before
 
 
@@ -69,4 +77,22 @@ def test_hierarchical_models_are_fitted_with_one_thread(
     model("scalar").fit(X, y if model is HierarchicalMTL else y > 0, task_id=task)
     assert seen
     assert set().union(*seen) == {1}
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("model", [GraphSVC(), GraphMTL(), IndependentRidge()], ids=str)
+def test_small_fits_use_one_thread(model, monkeypatch):
+    seen = []
+    solve = type(model)._fit_data
+
+    def spy(self, data):
+        seen.append(blas_threads())
+        return solve(self, data)
+
+    monkeypatch.setattr(type(model), "_fit_data", spy)
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = np.where(X[:, 0] > 0, 1, -1)
+    before = blas_threads()
+    model.fit(X, y, task_id=np.arange(60) % 6)
+    assert seen == [{1}]
     assert blas_threads() == before

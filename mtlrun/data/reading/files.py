@@ -19,15 +19,12 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from mtlrun.errors import MEMORY_REMEDY, DataError, suggest
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import IrregularFileError, open_regular, require_regular, writing
 from mtlrun.utils.sizes import allow_expansion
-
-if TYPE_CHECKING:
-    pass
 
 CHUNK = 1 << 20
 #: How a compressed file is opened, by container.

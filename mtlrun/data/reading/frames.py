@@ -211,6 +211,10 @@ def plain_values(values: Array, name: str) -> tuple[Array, Array]:
     ValueError
         If strings are mixed with other types.
     """
+    if values.dtype.kind == "O":
+        # The usual case, without a look at each cell in Python.
+        if pd.api.types.infer_dtype(values.ravel(), skipna=False) == "string":
+            return values, np.zeros(values.shape, dtype=bool)
     missing = np.asarray(pd.isna(values))
     if values.dtype.kind != "O":
         return values, missing
@@ -258,33 +262,6 @@ def whole_frame(stored: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([index_columns, stored.reset_index(drop=True)], axis=1)
 
 
-def with_categories(
-    frame: pd.DataFrame, description: Mapping[str, Any] | None
-) -> pd.DataFrame:
-    """Return the frame of a Parquet file with the categories that pandas wrote.
-
-    Parquet keeps categories of texts only; categories of numbers become numbers.
-
-    Parameters
-    ----------
-    frame : DataFrame
-    description : mapping or None
-        What pandas wrote about the frame (``pandas_metadata`` of pyarrow).
-    """
-    types = {}
-    for column in (description or {}).get("columns", []):
-        if column["pandas_type"] == "categorical" and column["name"] in frame.columns:
-            types[column["name"]] = "category"
-    return frame.astype(types)
-
-
-def is_row_number(name: Any) -> bool:
-    """Whether pyarrow stored an index of pandas that has no name in this column."""
-    return (
-        isinstance(name, str) and re.fullmatch(r"__index_level_\d+__", name) is not None
-    )
-
-
 @contextlib.contextmanager
 def reading_parquet(name: str) -> Iterator[None]:
     """Turn what pyarrow and pandas raise for a damaged Parquet file into an error.
@@ -318,7 +295,8 @@ def pandas_frame(frame: Any, names: Sequence[Any]) -> pd.DataFrame:
     if types is None:
         types = frame.schema.types
     for position, name in enumerate(names):
-        if not is_row_number(name):
+        # How pyarrow stores an index of pandas that has no name.
+        if not re.fullmatch(r"__index_level_\d+__", str(name)):
             values = pd.Series(take_column(frame, position)[0])
             # As polars and pyarrow call it.
             dtype = types[position]
@@ -527,7 +505,9 @@ def _of_objects(column: pd.Series) -> pd.Series:
         for position, cell in enumerate(cells):
             if isinstance(cell, int) and abs(cell) > sys.float_info.max:
                 # Infinite numbers are refused where they are used, with their row.
-                cells[position] = math.inf if cell > 0 else -math.inf
+                cells[position] = math.inf
+                if cell < 0:
+                    cells[position] = -math.inf
             is_number = isinstance(cell, int | float | np.number)
             is_number = is_number and not _is_flag(cell)
             has_numbers = has_numbers or (is_number and not pd.isna(cell))

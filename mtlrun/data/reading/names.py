@@ -74,6 +74,13 @@ class TrainingColumns(Protocol):
     def texts(self) -> Mapping[str, Collection[str]]: ...
 
 
+def texts_of(like: TrainingColumns | None) -> Mapping[str, Collection[str]]:
+    """Return the texts of the training rows by column; none without training rows."""
+    if like is None:
+        return {}
+    return like.texts
+
+
 @dataclass(frozen=True)
 class Names:
     """A column of names.
@@ -188,7 +195,9 @@ class Known:
         if isinstance(value, bool | np.bool_):
             # One training name may differ by capitals: TRUE, true.
             alike = [text for text in self.positions if text.lower() == name.lower()]
-            return alike[0] if len(alike) == 1 else name
+            if len(alike) == 1:
+                return alike[0]
+            return name
         if isinstance(value, int | float | np.number):
             equal = self.numbers.get(float(value), [])
             if len(equal) > 1:
@@ -197,7 +206,9 @@ class Known:
                     f"which may be any of the names {listed(equal)}",
                     "Store the column as text, written as in the training rows.",
                 )
-            return equal[0] if equal else name
+            if equal:
+                return equal[0]
+            return name
         if isinstance(value, dt.date):
             with_blank = f"{name} 00:00:00"
             with_letter = f"{name}T00:00:00"
@@ -444,6 +455,18 @@ def _quoted_part(part: str) -> str:
     return part
 
 
+def _natural_key(name: str) -> list[tuple[bool, int, str]]:
+    """Return digits by their length and value, before all other texts."""
+    key = []
+    for part in filter(None, _DIGITS.split(name)):
+        digits = part.lstrip("0")
+        if _DIGITS.fullmatch(part):
+            key.append((False, len(digits), digits))
+        else:
+            key.append((True, 0, part))
+    return key
+
+
 def name_order(names: Iterable[str]) -> list[str]:
     """Return names in order: by value if all are numbers, else as texts.
 
@@ -453,18 +476,6 @@ def name_order(names: Iterable[str]) -> list[str]:
     if all(map(is_number, unique_names)):
         return sorted(unique_names, key=float)
     return sorted(unique_names, key=_natural_key)
-
-
-def _natural_key(name: str) -> list[tuple[bool, int, str]]:
-    return [_part(part) for part in _DIGITS.split(name) if part]
-
-
-def _part(part: str) -> tuple[bool, int, str]:
-    """Return digits by their length and value, before all other texts."""
-    digits = part.lstrip("0")
-    if _DIGITS.fullmatch(part):
-        return (False, len(digits), digits)
-    return (True, 0, part)
 
 
 def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:

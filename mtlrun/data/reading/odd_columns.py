@@ -95,11 +95,6 @@ def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
     return OddCell(row, cell)
 
 
-def is_id_name(name: str) -> bool:
-    """Whether a column is called like a number of persons or rows."""
-    return bool(_ID_NAME.fullmatch(name)) or name.casefold() in _ROW_NAMES
-
-
 def is_numbering(column: pd.Series) -> bool:
     """Whether a column numbers the rows: another whole number in every filled cell.
 
@@ -114,7 +109,8 @@ def is_numbering(column: pd.Series) -> bool:
         return False
     if len(np.unique(values)) < len(values):
         return False
-    if is_id_name(str(column.name)):
+    name = str(column.name)
+    if _ID_NAME.fullmatch(name) or name.casefold() in _ROW_NAMES:
         return True
     n_possible = values.max() - values.min() + 1
     is_dense = n_possible <= MAX_GAPS * len(values)

@@ -20,7 +20,8 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from mtlrun.data.reading.names import Names, alike_names
 from mtlrun.data.reading.odd_columns import is_numbering
-from mtlrun.data.reading.table import Table, read_table, table_of_frame
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import Table, table_of_frame
 from mtlrun.errors import counted, listed, with_arguments
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -56,7 +57,7 @@ UNEXPLAINED = 1e-9
 SHOWN = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableFinding:
     """Something in a table that may be wrong.
 
@@ -82,11 +83,11 @@ class TableFinding:
 
     kind: str
     column: str
-    place: str
-    task: str
+    place: str = ""
+    task: str = ""
     text: str
     effect: str
-    is_alarm: bool
+    is_alarm: bool = True
 
     @property
     def sentence(self) -> str:
@@ -249,7 +250,6 @@ class _Look:
                         f"({self.table.where(int(row))}) is far from {compared}"
                     ),
                     effect=effect,
-                    is_alarm=True,
                 )
 
     def alike_names(self) -> Iterator[TableFinding]:
@@ -264,14 +264,12 @@ class _Look:
                 yield TableFinding(
                     kind="alike names",
                     column=str(name),
-                    place="",
                     task=alike[0] if is_task else "",
                     text=(
                         f"{listed([repr(text) for text in alike], SHOWN)} in column "
                         f"{str(name)!r} are different {is_of}"
                     ),
                     effect="if they are the same, its rows are split",
-                    is_alarm=True,
                 )
 
     def other_units(self) -> Iterator[TableFinding]:
@@ -297,7 +295,6 @@ class _Look:
                 yield TableFinding(
                     kind="other unit",
                     column=name,
-                    place="",
                     task=tasks[0],
                     text=(
                         f"the median of column {name!r} in {counted(len(tasks), 'task')} "
@@ -305,7 +302,6 @@ class _Look:
                         "smaller than in the other tasks"
                     ),
                     effect="with another unit, these tasks cannot share coefficients",
-                    is_alarm=True,
                 )
 
     def target_columns(self) -> Iterator[TableFinding]:
@@ -323,11 +319,8 @@ class _Look:
                     yield TableFinding(
                         kind="gives target away",
                         column=str(name),
-                        place="",
-                        task="",
                         text=f"column {str(name)!r} determines the target {target!r}",
                         effect=f"all methods predict it perfectly; --drop {name}",
-                        is_alarm=True,
                     )
 
     def repeated_rows(self) -> Iterator[TableFinding]:
@@ -402,7 +395,6 @@ class _Look:
             yield TableFinding(
                 kind="task of one row",
                 column=str(self.task),
-                place="",
                 task=single[0],
                 text=f"{counted(len(single), 'task')} of one row: {listed(single, SHOWN)}",
                 effect="when the row is tested, the task is unknown",
@@ -412,7 +404,9 @@ class _Look:
 
 def _about_column(kind: str, column: str, what: str, effect: str) -> TableFinding:
     text = f"column {column!r} {what}"
-    return TableFinding(kind, column, "", "", text, effect, is_alarm=False)
+    return TableFinding(
+        kind=kind, column=column, text=text, effect=effect, is_alarm=False
+    )
 
 
 def _far(values: Array, *, is_centered: bool) -> Array:

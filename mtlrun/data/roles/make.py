@@ -6,7 +6,7 @@ A column is a target, task, weight, group, time or feature.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -133,7 +133,12 @@ def make_dataset(
             y, tasks, labels = classes_of_tasks(make, keep, y, task_id, tasks, words)
             task_type = "binary"
             task_id = None
-            check_single_labels(roles)
+            if roles.new_tasks:
+                # The tasks are columns of one design.
+                raise DataError(
+                    "tasks with more than two labels cannot be left out as a whole",
+                    "Say --positive LABEL for one label against the others.",
+                )
         else:
             labels = dict.fromkeys(tasks, words)
     source = {name: values[keep] for name, values in source.items()}
@@ -162,7 +167,7 @@ def make_dataset(
         data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
         train, test_rows = data.splits[TEST_SPLIT][0]
         unknown = _only_tested(data, train, test_rows)
-        make.notes += [f"test rows: {text}" for text in unknown.said()]
+        make.notes += [f"test rows: {text}" for text in unknown.sentences()]
         if GROUP in data.source:
             groups = data.source[GROUP]
             n_shared = len(np.intersect1d(groups[train], groups[test_rows]))
@@ -178,13 +183,30 @@ def make_dataset(
 
 # --- targets ---
 
-#: The targets of a table: `y`, 1-D with a task column (numbers, -1/+1, or numbers of
-#: classes), else a column per task; the task type, ``multiclass`` only with a task
-#: column; the names of the columns of `y`; the labels of `Dataset`, by target.
-_Targets = tuple[np.ndarray, str, list[str], dict[str, list[str]]]
+
+class Targets(NamedTuple):
+    """The targets of a table.
+
+    Attributes
+    ----------
+    y : ndarray
+        Of shape (n,) with a task column: numbers, -1/+1, or numbers of classes. Else of
+        shape (n, n_tasks).
+    task_type : str
+        ``multiclass`` only with a task column.
+    names : list of str
+        Names of the columns of `y`.
+    labels : dict of str to list of str
+        See `Dataset`; by target.
+    """
+
+    y: np.ndarray
+    task_type: str
+    names: list[str]
+    labels: dict[str, list[str]]
 
 
-def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targets:
+def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> Targets:
     columns = {name: make.typed(name) for name in names}
     columns = _varying(make, columns)
     names = list(columns)
@@ -230,7 +252,7 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> _Targe
         labels = {names[0]: classes.names}
     if task:
         y = y[:, 0]
-    return y, kind, names, labels
+    return Targets(y, kind, names, labels)
 
 
 def _task_type(make: DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
@@ -449,7 +471,7 @@ def _published(
         tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
         remedy = "Say --unseen mean to predict them with the mean of all tasks' models."
         if unknown.similar:
-            remedy = f"{unknown.said_of_similar()}. {remedy}"
+            remedy = f"{unknown.similar_clause()}. {remedy}"
         raise DataError(
             f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
             remedy,
@@ -549,13 +571,19 @@ def _features(
     make.notes += remarks
     if clock is not None and clock.is_feature and elapsed is not None:
         columns[clock.feature] = elapsed
+    names = list(columns)
     if table.sparse is not None:
-        sparse_features = {}
         used = {*taken, *dense}
-        for j, name in enumerate(table.names):
-            if name not in used:
-                sparse_features[name] = j
-        entries = sparse.coo_array(table.sparse[:, list(sparse_features.values())])
+        names += [name for name in table.names if name not in used]
+    if not names:
+        raise DataError(
+            "; ".join([f"{table.name}: no column is left as a feature", *remarks]),
+            "Name fewer columns in the options, "
+            "or say --categorical COLUMN for one that holds categories.",
+        )
+    X = table.features(names, columns)
+    if sparse.issparse(X):
+        entries = sparse.coo_array(X[:, len(columns) :])
         is_missing = np.isnan(entries.data)
         if is_missing.any():
             row = int(entries.row[np.argmax(is_missing)])
@@ -563,15 +591,7 @@ def _features(
                 f"{table.where(row)}: a value is missing, and the rows are sparse",
                 "Fill the gap, or write dense rows.",
             )
-        names = [*columns, *sparse_features]
-        return table.features(names, columns), names, categories
-    if not columns:
-        raise DataError(
-            "; ".join([f"{table.name}: no column is left as a feature", *remarks]),
-            "Name fewer columns in the options, "
-            "or say --categorical COLUMN for one that holds categories.",
-        )
-    return np.column_stack(list(columns.values())), list(columns), categories
+    return X, names, categories
 
 
 #: Ways to treat tasks that occur only in the test rows.
@@ -641,14 +661,35 @@ def check_roles(table: Table, roles: Roles) -> None:
             "a task column requires a single target",
             "Name the task column (ragged) or several targets (shared), not both.",
         )
-    if roles.task_order and not (
-        roles.task or (table.default_task and not roles.targets)
-    ):
+    has_tasks = roles.task or (table.default_task and not roles.targets)
+    if roles.task_order and not has_tasks:
         raise DataError(
             "an order of tasks needs a column of tasks",
             "Name several targets in their order instead.",
         )
-    _check_design(table, roles)
+    if roles.group and roles.time:
+        raise DataError(
+            "rows cannot be split by group and by time at once",
+            "Choose --group or --time.",
+        )
+    if roles.time_blocks and not roles.time:
+        raise DataError(
+            "--time-blocks needs a column of times",
+            "Name it with --time COLUMN.",
+        )
+    if roles.new_tasks:
+        if not has_tasks:
+            raise DataError(
+                "--new-tasks needs a column of tasks: columns to predict are no tasks that "
+                "new rows could add",
+                "Name the column with --task, or leave out --new-tasks.",
+            )
+        for option, column in (("--time", roles.time), ("--group", roles.group)):
+            if column:
+                raise DataError(
+                    f"{option} and --new-tasks ask different questions",
+                    f"Run two comparisons: one with {option}, one with --new-tasks.",
+                )
     if roles.transform is not None:
         transform_named(roles.transform)
     if roles.task_type not in (None, *TASK_TYPES):
@@ -660,44 +701,3 @@ def check_roles(table: Table, roles: Roles) -> None:
         raise UnknownNameError("value of --mixed", roles.mixed, MIXED)
     if roles.unseen not in UNSEEN:
         raise UnknownNameError("value of --unseen", roles.unseen, UNSEEN)
-
-
-def _check_design(table: Table, roles: Roles) -> None:
-    """Refuse designs that contradict each other."""
-    if roles.group and roles.time:
-        raise DataError(
-            "rows cannot be split by group and by time at once",
-            "Choose --group or --time.",
-        )
-    if roles.time_blocks and not roles.time:
-        raise DataError(
-            "--time-blocks needs a column of times",
-            "Name it with --time COLUMN.",
-        )
-    if not roles.new_tasks:
-        return
-    has_tasks = roles.task or (table.default_task and not roles.targets)
-    if not has_tasks:
-        raise DataError(
-            "--new-tasks needs a column of tasks: columns to predict are no tasks that "
-            "new rows could add",
-            "Name the column with --task, or leave out --new-tasks.",
-        )
-    for option, column in (("--time", roles.time), ("--group", roles.group)):
-        if column:
-            raise DataError(
-                f"{option} and --new-tasks ask different questions",
-                f"Run two comparisons: one with {option}, one with --new-tasks.",
-            )
-
-
-def check_single_labels(roles: Roles) -> None:
-    """Raise an error if tasks with several classes would be left out.
-
-    They are columns of one design.
-    """
-    if roles.new_tasks:
-        raise DataError(
-            "tasks with more than two labels cannot be left out as a whole",
-            "Say --positive LABEL for one label against the others.",
-        )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
@@ -21,7 +20,8 @@ from mtlrun.data.reading.names import (
     normalized,
     similar_names,
 )
-from mtlrun.data.reading.table import SEQUENCE, Table, read_table
+from mtlrun.data.reading.read import read_table
+from mtlrun.data.reading.table import SEQUENCE, Table
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
@@ -141,17 +141,17 @@ class UnknownTasks:
             return cls()
         return cls(len(unknown), names, similar_names(names, tasks))
 
-    def said(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """Return a sentence about the tasks, none if there are none."""
         if not self.names:
             return []
         tasks = f"{counted(len(self.names), 'task')} that no training row had"
         text = f"{counted(self.n_rows, 'row')} of {tasks}: {listed(self.names)}"
         if self.similar:
-            text += f"; {self.said_of_similar()}"
+            text += f"; {self.similar_clause()}"
         return [text]
 
-    def said_of_similar(self) -> str:
+    def similar_clause(self) -> str:
         """Return a clause about the tasks that resemble tasks of the training rows."""
         pairs = [f"{name!r} ({twin!r})" for name, twin in self.similar.items()]
         resemble = counted(len(pairs), "resembles a task", "resemble tasks")
@@ -180,7 +180,7 @@ class UnknownTasks:
             n_with_digits += any(map(str.isdigit, name))
         error = UnknownNameError(kind, self.names[0], tasks)
         if self.similar:
-            error.remedy = f"{self.said_of_similar()}."
+            error.remedy = f"{self.similar_clause()}."
         elif 2 * n_with_digits > len(tasks):
             # Identifiers, as of patients: a similar number is another patient, not
             # another spelling.
@@ -230,7 +230,7 @@ class NewRows:
     is_beyond: np.ndarray | None = None
     remarks: list[str] = field(default_factory=list)
 
-    def said(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """Return sentences about what the training rows did not have."""
         sentences = [*self.remarks, *gap_warning(self.gaps)]
         for column, words in self.new_words.items():
@@ -319,7 +319,7 @@ def _names_by_row(
 
 
 def read_rows(path: Path, schema: Schema) -> NewRows:
-    """Read new rows from a file of any format, see `mtlrun.data.reading.table.read_table`.
+    """Read new rows from a file of any format, see `mtlrun.data.reading.read.read_table`.
 
     Raises
     ------
@@ -363,7 +363,24 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
             chosen = [SEQUENCE]
         else:
             chosen = candidates[:1]
-        X = _sequences(table, chosen)
+        is_text = bool(chosen) and table.sparse is None
+        if not is_text or is_numeric_dtype(table.column(chosen[0])):
+            raise DataError(
+                f"{table.name}: the model was fitted on sequences, the file contains "
+                "numbers",
+                _OTHER_MODEL,
+            )
+        cells = [str(cell).strip().upper().encode() for cell in table.column(chosen[0])]
+        lengths = {len(cell) for cell in cells}
+        if len(lengths) > 1:
+            raise DataError(
+                f"{table.name}: sequences of {min(lengths)} to {max(lengths)} letters; "
+                "all need the same length",
+                _OTHER_MODEL,
+            )
+        X = np.array(cells)
+        width = X.dtype.itemsize
+        unit = "letters per sequence"
     else:
         chosen = _features(table, schema, candidates)
         table.refuse_errors(chosen)
@@ -379,14 +396,9 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
         else:
             X = table.numbers(chosen, gaps=schema.table)
         check_large(X, table.name, chosen if table.named else (), table.where)
-    if schema.strings:
-        width = X.dtype.itemsize
-    else:
         width = X.shape[1]
-    if width != schema.n_features:
         unit = "columns"
-        if schema.strings:
-            unit = "letters per sequence"
+    if width != schema.n_features:
         raise DataError(
             f"{table.name}: {width} {unit}, the model has {schema.n_features}",
             _OTHER_MODEL,
@@ -395,9 +407,8 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     if schema.clock is not None:
         used.update((schema.clock.column, *schema.clock.columns))
     ignored = [name for name in candidates if name not in used]
-    if schema.strings:
-        gaps = {}
-    else:
+    gaps = {}
+    if not schema.strings:
         gaps = count_gaps(X, schema)
     return NewRows(X, tasks, ignored, new_words, gaps, is_beyond, remarks)
 
@@ -465,25 +476,3 @@ def _features(table: Table, schema: Schema, candidates: Sequence[str]) -> list[s
             "Add them, named as in the training data; other columns may stay.",
         )
     return wanted
-
-
-def _sequences(table: Table, names: Sequence[str]) -> np.ndarray:
-    if (
-        not names
-        or table.sparse is not None
-        or pd.api.types.is_numeric_dtype(table.column(names[0]))
-    ):
-        raise DataError(
-            f"{table.name}: the model was fitted on sequences, the file contains "
-            "numbers",
-            _OTHER_MODEL,
-        )
-    cells = [str(cell).strip().upper().encode() for cell in table.column(names[0])]
-    lengths = {len(cell) for cell in cells}
-    if len(lengths) > 1:
-        raise DataError(
-            f"{table.name}: sequences of {min(lengths)} to {max(lengths)} letters; "
-            "all need the same length",
-            _OTHER_MODEL,
-        )
-    return np.array(cells)

@@ -2,6 +2,10 @@
 
 Downloads try every address in turn and are verified before use. Files of the user are
 recognized by their content, whatever their name and container.
+
+The downloads are our own code. `pooch.retrieve` (1.9) follows redirects to http, takes
+any number of bytes, and hashes the bytes that were sent. A card has the hash of the
+decompressed content, which servers send in several containers.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import re
 import shutil
 import tarfile
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -164,11 +168,21 @@ def fetch_file(
             with _downloaded(
                 card, name, url, data_dir, limit=limit, report=report, timeout=timeout
             ) as part:
-                file = recognise(part, [spec], name).get(spec.name)
+                file = recognize(part, [spec], name).get(spec.name)
                 if file is not None:
                     return store(card, spec, file, data_dir)
-                content = _wrong_content(part, spec)
-                failures.append(f"  {shown_address(url)}: {content}")
+                with open_regular(part) as stream:
+                    start = stream.read(200).lstrip().lower()
+                content = "wrong content"
+                if start.startswith((b"<!doctype html", b"<html")):
+                    content = "a web page instead of the file"
+                elif start.startswith(b"version https://git-lfs"):
+                    content = "a Git LFS pointer instead of the file"
+                sha256, _ = digest(DataFile(part.name, part, "plain"))
+                failures.append(
+                    f"  {shown_address(url)}: {content}; expected sha256 {spec.sha256}, "
+                    f"found {sha256}"
+                )
         except DataError as error:
             failures.append(f"  {error.message}")
     raise _failure(card, spec, failures, data_dir)
@@ -442,18 +456,6 @@ def _reason(error: Exception) -> str:
     return f"cannot be fetched ({type(error).__name__})"
 
 
-def _wrong_content(part: Path, spec: FileSpec) -> str:
-    with open_regular(part) as stream:
-        start = stream.read(200).lstrip().lower()
-    sha256, _ = digest(DataFile(part.name, part, "plain"))
-    content = "wrong content"
-    if start.startswith((b"<!doctype html", b"<html")):
-        content = "a web page instead of the file"
-    elif start.startswith(b"version https://git-lfs"):
-        content = "a Git LFS pointer instead of the file"
-    return f"{content}; expected sha256 {spec.sha256}, found {sha256}"
-
-
 def _failure(
     card: Card, spec: FileSpec, failures: list[str], data_dir: str | Path | None
 ) -> DataError:
@@ -521,7 +523,7 @@ def add_file(
         if path.exists() and not path.is_dir():
             problem = "is not a regular file"
         raise DataError(f"{path}: {problem}", "Give the path of a file that you have.")
-    matches = recognise(path, card.files, name)
+    matches = recognize(path, card.files, name)
     if not matches:
         unknown = [
             PurePosixPath(spec.name).name for spec in card.files if spec.sha256 is None
@@ -550,7 +552,7 @@ def add_file(
     ]
 
 
-def recognise(
+def recognize(
     path: Path, specs: Iterable[FileSpec], name: str | None = None
 ) -> dict[str, DataFile]:
     """Return which files of a card a file contains.
@@ -574,8 +576,20 @@ def recognise(
         limit = None
     else:
         limit = max(size for size in sizes if size is not None)
+    name = name or path.name
+    contents = [DataFile(name, path, "plain")]
+    with reading(path):
+        members = _members(path)
+        container = container_of(path)
+    for member, size in members:
+        if size in sizes or None in sizes:
+            file_name = PurePosixPath(member).name
+            contents.append(DataFile(file_name, path, "archive", member))
+    if container != "plain" and not members:
+        plain_name = name.removesuffix(SUFFIXES[container])
+        contents.append(DataFile(plain_name, path, container))
     matches: dict[str, DataFile] = {}
-    for content in _contents(path, name or path.name, sizes):
+    for content in contents:
         sha256, size = digest(content, limit)
         spec = by_hash.get(sha256) or by_name.get(content.name)
         if spec is not None:
@@ -623,26 +637,6 @@ def store(
         shutil.copyfileobj(content, sink, 1 << 20)
     tidy_folders(target.parent)
     return verify_file(card, spec, data_dir)
-
-
-def _contents(
-    path: Path, name: str, sizes: Collection[int | None]
-) -> Iterator[DataFile]:
-    """Yield all that a file may stand for.
-
-    Names are without folders and suffixes of compression.
-
-    Members of archives must have one of the wanted `sizes` (None: any).
-    """
-    yield DataFile(name, path, "plain")
-    with reading(path):
-        members = _members(path)
-        container = container_of(path)
-    for member, size in members:
-        if size in sizes or None in sizes:
-            yield DataFile(PurePosixPath(member).name, path, "archive", member)
-    if container != "plain" and not members:
-        yield DataFile(name.removesuffix(SUFFIXES[container]), path, container)
 
 
 def _members(path: Path) -> list[tuple[str, int]]:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mtlrun.data.reading.files import CHUNK, SUFFIXES, DataFile, digest
 from mtlrun.errors import DataError, UnknownNameError
 
 if TYPE_CHECKING:
     from mtlrun.data.sets.cards import Card, FileSpec
-from mtlrun.data.reading.files import CHUNK, SUFFIXES, DataFile, digest
 
 
 def data_directory(data_dir: str | Path | None = None) -> Path:

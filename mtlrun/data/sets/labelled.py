@@ -17,8 +17,10 @@ import pandas as pd
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.formats.text import text_table
 from mtlrun.data.reading.named_columns import matching
-from mtlrun.data.reading.table import Table, read_table_file, text_table
+from mtlrun.data.reading.read import read_table_file
+from mtlrun.data.reading.table import Table
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.sets.files import file_called
@@ -149,7 +151,19 @@ def read_uci(
                 f"{table.name}: {len(table.columns)} columns "
                 f"where the first file has {len(columns)}"
             )
-        _check_classes(table, columns[label], list(name_of_word))
+        cells = table.frame[columns[label]]
+        is_wrong = cells == ""
+        if name_of_word:
+            is_wrong = ~cells.isin(list(name_of_word))
+        if is_wrong.any():
+            row = int(np.argmax(is_wrong))
+            problem = "is empty"
+            if cells[row]:
+                problem = f"{cells[row]!r} is none of {listed(list(name_of_word), 20)}"
+            raise DataError(
+                f"{table.where(row)}: the class {problem}",
+                "Is it the file on the card?",
+            )
     if features and len(features) != len(rest):
         raise DataError(
             f"{card.path}: {len(features)} feature names for {len(rest)} columns"
@@ -175,30 +189,6 @@ def read_uci(
         splits=splits,
     )
     return make_tasks(data, tasks)
-
-
-def _check_classes(table: Table, column: str, words: Sequence[str]) -> None:
-    """Refuse a row whose class is not among the words; without words, an empty class.
-
-    Raises
-    ------
-    DataError
-        With the line of the first such row.
-    """
-    cells = table.frame[column]
-    if words:
-        is_wrong = ~cells.isin(words)
-    else:
-        is_wrong = cells == ""
-    if not is_wrong.any():
-        return
-    row = int(np.argmax(is_wrong))
-    problem = "is empty"
-    if cells[row]:
-        problem = f"{cells[row]!r} is none of {listed(words, 20)}"
-    raise DataError(
-        f"{table.where(row)}: the class {problem}", "Is it the file on the card?"
-    )
 
 
 # ---------------------------------------------------------- SARCOS inverse dynamics
@@ -415,7 +405,7 @@ def read(
     Raises
     ------
     DataError
-        As `mtlrun.data.reading.table.read_table` and `make_dataset`.
+        As `mtlrun.data.reading.read.read_table` and `make_dataset`.
     """
     rows = read_table_file(
         file_called(files, data, card), PurePosixPath(data).suffix.lower()

@@ -141,7 +141,18 @@ def load_dataset(
     )
     function = source_function(card)
     check_options(id, {"sample": sample, "sample_seed": sample_seed}, ())
-    options = _with_defaults(card, chosen.options, function)
+    defaults = {
+        name: parameter.default
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    check_options(card.id, chosen.options, defaults)
+    options = {**defaults, **chosen.options}
+    for name, value in options.items():
+        if value is inspect.Parameter.empty:
+            raise DataError(
+                f"{card.path}: the reader {card.source.name} needs the option {name!r}"
+            )
     # One thread: how matrix products round, and with it simulated targets, depends on
     # how many there are.
     with threadpool_limits(limits=1):
@@ -352,28 +363,6 @@ def check_options(
                 f"not {value!r}"
             )
             raise DataError(text, "Give one of at most 18 digits.")
-
-
-def _with_defaults(
-    card: Card, options: dict[str, Any], function: Callable[..., Dataset]
-) -> dict[str, Any]:
-    """Return the options, completed with the function's defaults."""
-    defaults = {
-        name: parameter.default
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
-    }
-    check_options(card.id, options, defaults)
-    merged = {**defaults, **options}
-    lacking = [
-        name for name, value in merged.items() if value is inspect.Parameter.empty
-    ]
-    if lacking:
-        raise DataError(
-            f"{card.path}: the reader {card.source.name} needs the option "
-            f"{lacking[0]!r}"
-        )
-    return merged
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ import numpy as np
 
 from mtlrun.data.dataset import Dataset, signs
 from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.formats.mat import read_mat, task_cells
 from mtlrun.data.sets.files import file_called
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.errors import DataError
 
 if TYPE_CHECKING:
     from mtlrun.data.sets.cards import Card
-from mtlrun.data.reading.formats.mat import read_mat, task_cells
 
 
 def read(

@@ -9,12 +9,6 @@ import numpy as np
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.files import DataFile
-from mtlrun.data.sets.files import file_called
-from mtlrun.data.tasks import make_tasks
-from mtlrun.errors import DataError, UnknownNameError
-
-if TYPE_CHECKING:
-    from mtlrun.data.sets.cards import Card
 from mtlrun.data.reading.formats.sequences import (
     KINDS,
     clean_sequence,
@@ -22,6 +16,12 @@ from mtlrun.data.reading.formats.sequences import (
     read_fasta,
     unequal_length,
 )
+from mtlrun.data.sets.files import file_called
+from mtlrun.data.tasks import make_tasks
+from mtlrun.errors import DataError, UnknownNameError
+
+if TYPE_CHECKING:
+    from mtlrun.data.sets.cards import Card
 
 
 def read(
@@ -69,7 +69,24 @@ def read(
                 f"{card.path}: every task needs a name and files under "
                 f"{', '.join(KINDS)}"
             )
-        strings, signs = _read_task(files, card, task, label)
+        parts_of_task = []
+        labels_of_task = []
+        for kind, sign in KINDS.items():
+            for name in task.get(kind, ()):
+                file = file_called(files, name, card)
+                with file.open() as stream:
+                    sequences, header_labels = read_fasta(
+                        stream,
+                        file.where(),
+                        window=task.get("window"),
+                        label=None if sign else label,
+                    )
+                parts_of_task.append(sequences)
+                if header_labels is None:
+                    header_labels = np.full(len(sequences), sign)
+                labels_of_task.append(header_labels)
+        strings = _stacked(parts_of_task, f"data set {card.id}, task {task['name']}")
+        signs = np.concatenate(labels_of_task)
         if distinct:
             keep = drop_repeats(strings, signs)
             if len(keep) < len(strings):
@@ -98,33 +115,6 @@ def _stacked(parts: list[np.ndarray], name: str) -> np.ndarray:
         text = f"{name}: its files have sequences of {', '.join(map(str, sizes))} bases"
         raise DataError(text, "Give windows of the same length.")
     return np.concatenate(parts)
-
-
-def _read_task(
-    files: Mapping[str, DataFile],
-    card: Card,
-    task: Mapping[str, Any],
-    label: str | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    parts = []
-    labels = []
-    for kind, sign in KINDS.items():
-        for name in task.get(kind, ()):
-            file = file_called(files, name, card)
-            with file.open() as stream:
-                strings, header_labels = read_fasta(
-                    stream,
-                    file.where(),
-                    window=task.get("window"),
-                    label=None if sign else label,
-                )
-            parts.append(strings)
-            labels.append(
-                np.full(len(strings), sign) if header_labels is None else header_labels
-            )
-    return _stacked(parts, f"data set {card.id}, task {task['name']}"), np.concatenate(
-        labels
-    )
 
 
 def read_splice(

@@ -11,7 +11,8 @@ from typing import Any
 
 import pandas as pd
 
-from mtlrun.engine.record import Record, Records, ResultKey
+from mtlrun.engine.record import Record, ResultKey
+from mtlrun.engine.store import Store
 from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED, read_json
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
@@ -223,7 +224,7 @@ def _comparison_rows(folder: Path) -> Iterator[_Row]:
     """Yield the rows of a comparison."""
     content = read_json(folder / COMPARED) or {}
     dataset = content.get("dataset") or {}
-    records = Records(folder)
+    records = Store(folder)
     for job in content.get("cells") or ():
         key = str(job.get("key"))
         try:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.packed import PACKED, is_search, name_candidates
-from mtlrun.engine.record import JobKind, Record, Records, ResultKey
+from mtlrun.engine.record import JobKind, Record, ResultKey
+from mtlrun.engine.store import Store
 from mtlrun.engine.stored import AGAIN, RUN_FILE
 from mtlrun.errors import DataError
 from mtlrun.lab.experiment.spec import PUBLISHED, Spec
@@ -271,7 +272,7 @@ def read_run(folder: Path) -> Run:
         If there is no run.json, or if it is damaged.
     """
     folder = Path(folder)
-    stored = Records.of_run(folder)
+    stored = Store.of_run(folder)
     raw = read_plan(folder, stored)
     if raw is None:
         raise DataError(
@@ -298,7 +299,7 @@ def read_run(folder: Path) -> Run:
     return run
 
 
-def _read_records(run: Run, stored: Records) -> None:
+def _read_records(run: Run, stored: Store) -> None:
     """Read the records of all planned jobs into a run, and note the damaged ones.
 
     Raises

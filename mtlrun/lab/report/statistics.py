@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from mtlrun.catalog.interfaces import METRIC_INFO
-from mtlrun.engine.record import Records
+from mtlrun.engine.store import Store
 from mtlrun.errors import counted
 from mtlrun.lab.experiment.claims import ALL_DATA, AVERAGE_RANK, QUANTITIES, Statistics
 from mtlrun.lab.report.method_results import MethodResult
@@ -488,7 +488,7 @@ def paired_predictions(
         if is_selected and planned.key in run.records:
             records[planned.method, planned.trial] = run.records[planned.key]
     tests = []
-    stored = Records.of_run(run.folder)
+    stored = Store.of_run(run.folder)
     for trial in sorted({trial for _, trial in records}):
         if (a, trial) not in records or (b, trial) not in records:
             continue

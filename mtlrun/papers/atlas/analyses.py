@@ -315,7 +315,14 @@ def methods(
     if len(set(kinds)) > 1:
         gain_map = _map_by_kind(multitask)
     else:
-        gain_map = _map_by_table(multitask)
+        medians = multitask.pivot_table(
+            index="table",
+            columns="method",
+            values="over_alone",
+            aggfunc="median",
+            sort=False,
+        )
+        gain_map = _matrix(medians)
     return AnalysisResult(
         values, tables=tables, matrices={"gain over single-task models": gain_map}
     )
@@ -440,18 +447,6 @@ def _signed_ranks(regime: RegimeErrors) -> dict[str, Any]:
     rank_of_first = round(float(regime.average_ranks[first]), 2)
     best = [first, rank_of_first, None, None, None, None, None, None]
     return {"columns": heads, "rows": [best, *rows]}
-
-
-def _map_by_table(multitask: pd.DataFrame) -> Matrix:
-    """Return medians of the gains over the numbers of rows, by table and method."""
-    medians = multitask.pivot_table(
-        index="table",
-        columns="method",
-        values="over_alone",
-        aggfunc="median",
-        sort=False,
-    )
-    return _matrix(medians)
 
 
 def _map_by_kind(multitask: pd.DataFrame) -> Matrix:

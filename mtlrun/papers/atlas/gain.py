@@ -188,7 +188,9 @@ def gain(
         )
     over_independent = _gain_over(strategies, INDEPENDENT, evaluation)
     over_pooled = _gain_over(strategies, POOLED, evaluation)
-    over_linear = _gain_over_linear(compared, strategies[MULTITASK], evaluation)
+    linear = [method for method in compared if method.label.startswith(LINEAR)]
+    best_linear = Strategy.of(linear, range(evaluation.n_folds))
+    over_linear = _gain_between(strategies[MULTITASK], best_linear, evaluation)
     n_better, n_compared = total.better
     helps = total.high >= evaluation.smallest and total.low > 0
     for alternative in (over_independent, over_pooled):
@@ -404,15 +406,6 @@ def _gain_over(
 ) -> Gain | None:
     """Return the gain of multi-task learning over another strategy."""
     return _gain_between(strategies[MULTITASK], strategies[name], evaluation)
-
-
-def _gain_over_linear(
-    compared: list[ComparedMethod], multitask: Strategy | None, evaluation: Evaluation
-) -> Gain | None:
-    """Return the gain of multi-task learning over linear methods that do not share."""
-    linear = [method for method in compared if method.label.startswith(LINEAR)]
-    other = Strategy.of(linear, range(evaluation.n_folds))
-    return _gain_between(multitask, other, evaluation)
 
 
 def _gain_between(

@@ -253,22 +253,15 @@ def make_setting(
     protocol = protocol_of(data, folds, search, seed)
     evaluation = replace(protocol.evaluation(data), has_test_file=False)
     if new_tasks:
-        evaluation = _of_new_tasks(evaluation)
+        row_index = replace(evaluation.row_index, units=evaluation.row_index.task_id)
+        evaluation = replace(
+            evaluation,
+            row_index=row_index,
+            new=[np.zeros(len(rows), dtype=bool) for rows in evaluation.rows],
+            is_single_class=[],
+            unit=TASK_UNIT,
+        )
     return Setting(data, protocol, evaluation, len(first_train) / data.n_samples)
-
-
-def _of_new_tasks(evaluation: Evaluation) -> Evaluation:
-    """Return an evaluation of tasks without training rows, whose units are the
-    tasks.
-    """
-    row_index = replace(evaluation.row_index, units=evaluation.row_index.task_id)
-    return replace(
-        evaluation,
-        row_index=row_index,
-        new=[np.zeros(len(rows), dtype=bool) for rows in evaluation.rows],
-        is_single_class=[],
-        unit=TASK_UNIT,
-    )
 
 
 def candidates_of(setting: Setting, sharing: Mapping[str, str]) -> list[Candidate]:

@@ -64,6 +64,9 @@ _MAX_KERNEL_STEPS = 10**15
 _MIN_SOLVER_TOL = 1e-12
 #: Relative gap of references, as small as floats allow.
 _FINEST_GAP = 1e-14
+#: Relative gap to which the second-order method runs at least: its last iterations gain
+#: most.
+_NEWTON_GAP = 1e-9
 #: Largest bound of an unresolved difference that is reported in its place.
 _MAX_UNRESOLVED = 1e-8
 #: Largest number of coefficients for which the interior-point method is tried.
@@ -200,7 +203,7 @@ def run_solver(
         If there is no such solver.
     """
     if solver == "newton":
-        return solve_svm_newton(data, coupling, C=C, tol=tol)
+        return solve_svm_newton(data, coupling, C=C, tol=min(tol, _NEWTON_GAP))
     solver_tol = tol
     while True:
         watch = Stopwatch(seconds, reached, clock)

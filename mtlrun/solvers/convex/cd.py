@@ -23,12 +23,13 @@ second, array expressions in ten.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from mtlrun.problem.taskdata import Design
-from mtlrun.utils.jit import inner, summing
+from mtlrun.utils.jit import compiled, inner, summing
 
 Array = np.ndarray
 
@@ -60,7 +61,7 @@ def descend(
     G: Array,
     cross: Array,
     energy: Array,
-    alphas: Array,
+    alphas: Sequence[float] | Array,
     *,
     absolute: Array | float = 0.0,
     relative: float = 0.0,
@@ -96,47 +97,47 @@ def descend(
     Descent
     """
     T, k = cross.shape
-    alphas = np.array(alphas, dtype=np.float64)
+    strengths = np.array(alphas, dtype=np.float64)
+    shape = (1, T, k)
     if by_task:
-        n_problems = T
+        shape = (T, 1, k)
     else:
-        n_problems = 1
         energy = energy.sum(keepdims=True)
-    size = T * k // max(n_problems, 1)
-    cross = np.ascontiguousarray(cross).reshape(n_problems, size)
+    n_problems = shape[0]
+    cross = np.ascontiguousarray(cross).reshape(shape)
     targets = np.broadcast_to(absolute, n_problems)
-    W = np.empty((n_problems, len(alphas), size))
-    certificates = np.empty((n_problems, len(alphas), 3))
-    state = np.zeros((n_problems, 2 * size))
-    if start is not None:
-        state[:, :size] = np.reshape(start, (n_problems, size))
-    past = np.zeros((DEPTH + 1, 2 * size))
+    W = np.empty((n_problems, len(strengths), *shape[1:]))
+    certificates = np.empty((n_problems, len(strengths), 3))
+    state = np.zeros((2, *shape[1:]))
+    past = np.zeros((DEPTH + 1, state.size))
     equations = np.empty((DEPTH, DEPTH + 1))
     for p in range(n_problems):
+        state[0] = 0.0 if start is None else start[p : p + shape[1]]
         _descend_path(
             G if G.ndim == 2 else G[p],
             cross[p],
             energy[p],
-            alphas,
+            strengths,
             targets[p],
             relative,
             max_epochs,
             W[p],
             certificates[p],
-            state[p],
+            state.reshape(-1),
+            state[0],
+            state[1],
             past,
             equations,
         )
-    coef = W.reshape(n_problems, len(alphas), -1, k).swapaxes(0, 1)
     return Descent(
-        coef.reshape(len(alphas), T, k),
+        W.swapaxes(0, 1).reshape(len(strengths), T, k),
         certificates[:, :, 0].max(axis=0, initial=0.0).astype(int),
         certificates[:, :, 1].sum(axis=0),
         certificates[:, :, 2].sum(axis=0),
     )
 
 
-@summing
+@compiled
 def _descend_path(
     G: Array,
     cross: Array,
@@ -148,26 +149,27 @@ def _descend_path(
     W: Array,
     certificates: Array,
     state: Array,
+    w: Array,
+    q: Array,
     past: Array,
     equations: Array,
 ) -> None:
     """Solve one problem for each strength.
 
-    `state` has the entries of W', those of a task in one piece, and then those of Q'.
-    `certificates` receives the number of epochs, the objective and the dual objective.
-    `past` and `equations` are overwritten.
+    `w` and `q` are W' and Q' of shape (T, k), and `state` has the entries of both in
+    one piece. `certificates` receives the number of epochs, the objective and the dual
+    objective. `past` and `equations` are overwritten.
     """
-    k = G.shape[0]
-    size = cross.shape[0]
+    T, k = cross.shape
     for a in range(alphas.shape[0]):
         alpha = alphas[a]
-        for p in range(size):
-            state[size + p] = cross[p]
-        for p in range(size):
-            if state[p] != 0.0:
-                first = size + p - p % k
-                for i in range(k):
-                    state[first + i] -= state[p] * G[p % k, i]
+        for t in range(T):
+            for j in range(k):
+                q[t, j] = cross[t, j]
+            for j in range(k):
+                if w[t, j] != 0.0:
+                    for i in range(k):
+                        q[t, i] -= w[t, j] * G[j, i]
         best = np.inf
         epochs = 0
         step = 0
@@ -181,11 +183,11 @@ def _descend_path(
             for j in range(k):
                 square = 0.0
                 length = 0.0
-                for p in range(j, size, k):
-                    square += state[size + p] * state[size + p]
-                    length += state[p] * state[p]
-                    along -= state[p] * cross[p]
-                    linear += state[p] * state[size + p]
+                for t in range(T):
+                    square += q[t, j] * q[t, j]
+                    length += w[t, j] * w[t, j]
+                    along -= w[t, j] * cross[t, j]
+                    linear += w[t, j] * q[t, j]
                 if square > largest:
                     largest = square
                 norms += np.sqrt(length)
@@ -202,7 +204,7 @@ def _descend_path(
                 # The objective is not quadratic where rows become zero: an
                 # extrapolation that does not lower it is dropped.
                 if not primal < best:
-                    for p in range(2 * size):
+                    for p in range(state.shape[0]):
                         state[p] = past[DEPTH, p]
             elif (
                 not moved
@@ -211,7 +213,7 @@ def _descend_path(
                 or epochs >= max_epochs
             ):
                 break
-            for p in range(2 * size):
+            for p in range(state.shape[0]):
                 past[step, p] = state[p]
             if step == DEPTH:
                 best = primal
@@ -227,26 +229,26 @@ def _descend_path(
                 # over the curvature.
                 curvature = G[j, j]
                 square = 0.0
-                for p in range(j, size, k):
-                    v = state[size + p] + curvature * state[p]
+                for t in range(T):
+                    v = q[t, j] + curvature * w[t, j]
                     square += v * v
                 shrink = 0.0
                 if square > alpha * alpha and curvature > 0.0:
                     shrink = (1.0 - alpha / np.sqrt(square)) / curvature
-                for p in range(j, size, k):
-                    new = shrink * (state[size + p] + curvature * state[p])
-                    change = new - state[p]
+                for t in range(T):
+                    new = shrink * (q[t, j] + curvature * w[t, j])
+                    change = new - w[t, j]
                     if change != 0.0:
                         moved = True
-                        state[p] = new
-                        first = size + p - j
+                        w[t, j] = new
                         for i in range(k):
-                            state[first + i] -= change * G[j, i]
+                            q[t, i] -= change * G[j, i]
         certificates[a, 0] = epochs
         certificates[a, 1] = primal
         certificates[a, 2] = dual
-        for p in range(size):
-            W[a, p] = state[p]
+        for t in range(T):
+            for j in range(k):
+                W[a, t, j] = w[t, j]
 
 
 @inner
@@ -316,12 +318,6 @@ def combination(past: Array) -> Array:
     return np.eye(DEPTH)[-1]
 
 
-def _combined(weights: Array, past: Array) -> Array:
-    """Return the weighted sum of all iterates but the first."""
-    iterates = past[1:].reshape(DEPTH, -1)
-    return np.asarray(weights @ iterates).reshape(past.shape[1:])
-
-
 class DesignColumns(NamedTuple):
     """Columns of A, either dense or compressed. The arrays of the other kind are empty.
 
@@ -387,32 +383,26 @@ def descend_residual(
     by_task = F.shape[0] == T and (T == 1 or A.dense.size > 0)
     s = np.zeros(T)
     move = np.zeros(T)
-    past_W = np.empty((DEPTH + 1, *W.shape))
-    past_F = np.empty((DEPTH + 1, *F.shape))
-    past_s = np.empty((DEPTH + 1, *s.shape))
+    state = (W, F, s)
+    past = [np.empty((DEPTH + 1, *part.shape)) for part in state]
     n_changes = 0
     for epoch in range(1, max_epochs + 1):
-        if n_changes == 0:
-            past_W[0] = W
-            past_F[0] = F
-            past_s[0] = s
         # The first and the last epoch before an extrapolation visit all rows.
         only_used = 0 < n_changes < DEPTH - 1
-        has_moved = _sweep(*A, W, F, s, alpha, move, only_used)
+        for history, part in zip(past, state, strict=True):
+            history[n_changes] = part
+        has_moved = _sweep(*A, *state, alpha, move, only_used)
         if not has_moved and not only_used:
             return epoch
         n_changes += 1
-        past_W[n_changes] = W
-        past_F[n_changes] = F
-        past_s[n_changes] = s
         if n_changes < DEPTH:
             continue
+        for history, part in zip(past, state, strict=True):
+            history[n_changes] = part
         n_changes = 0
-        weights = combination(past_W)
-        new_W = _combined(weights, past_W)
-        new_F = _combined(weights, past_F)
-        new_s = _combined(weights, past_s)
-        if _objective(A, new_W, new_F, new_s, alpha) < _objective(A, W, F, s, alpha):
+        weights = combination(past[0])
+        new_W, new_F, new_s = (np.tensordot(weights, h[1:], axes=1) for h in past)
+        if _objective(A, new_W, new_F, new_s, alpha) < _objective(A, *state, alpha):
             W[:] = new_W
             F[:] = new_F
             s[:] = new_s

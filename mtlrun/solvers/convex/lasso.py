@@ -14,14 +14,16 @@ through the residuals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem import memory
-from mtlrun.problem.losses import Loss, SquaredLoss
+from mtlrun.problem.losses import Loss, SquaredLoss, is_dust, is_graded
 from mtlrun.problem.objective import (
     NULL_SHARE,
     centre,
@@ -32,7 +34,8 @@ from mtlrun.problem.objective import (
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
-from mtlrun.problem.rotation import Rotation, rotation_bytes
+from mtlrun.problem.rotation import rotation_bytes
+from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import Design as DesignMatrix
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
@@ -150,12 +153,11 @@ def solve_block_cd(
         n_groups = 1 if rows else data.n_tasks
         design = Design(data, fit_intercept, n_groups)
     parts = start_parts(start, 1, (data.n_features, data.n_tasks))
-    if parts is None:
-        W = np.zeros((data.n_features, data.n_tasks))
-    else:
-        W = parts[0].copy()
+    W = np.zeros((data.n_features, data.n_tasks))
+    if parts is not None:
+        W[:] = parts[0]
     energy = loss.scale * float(design.energy.sum())
-    null = null_objective(data, loss)
+    null = loss.scale * design.null
     tracker = Tracker(tol, max_iter, callback, null=null)
     # The iteration is for a loss of scale 1; the tracker gets objectives scaled back.
     iteration = _LassoIteration(
@@ -169,7 +171,7 @@ def solve_block_cd(
     iteration.until(tracker)
     result = tracker.result(
         tracker.best[np.newaxis],
-        design.intercept(tracker.best),
+        design.y_mean - design.x_mean @ tracker.best,
         design=design,
     )
     # Sums of products lose the digits of a small objective: confirm it by the rows.
@@ -179,6 +181,179 @@ def solve_block_cd(
     return result
 
 
+class Products(NamedTuple):
+    """Products of the columns of a shared design A and of targets B.
+
+    Rows of both are centered where intercepts are fitted, and multiplied by the root
+    of their weights.
+
+    Attributes
+    ----------
+    gram : ndarray of shape (d, d)
+        A'A.
+    cross : ndarray of shape (T, d)
+        B'A.
+    energy : ndarray of shape (T,)
+        Squared norms of the columns of B.
+    null : float
+        The null objective of a loss of scale 1.
+    x_mean, y_mean : ndarray of shape (d,) and (T,)
+        What was subtracted from the rows.
+    """
+
+    gram: Array
+    cross: Array
+    energy: Array
+    null: float
+    x_mean: Array
+    y_mean: Array
+
+    @classmethod
+    def of_statistics(cls, statistics: TaskStatistics) -> Products | None:
+        """Return centered products; None for tasks with different rows or weights, and
+        for columns whose scales differ so much that products lose digits.
+        """
+        s = statistics
+        if not s.shared or len(s.weight) > 1:
+            return None
+        x_mean = s.x[0] / s.weight
+        y_mean = s.y / s.weight
+        gram = s.xx[0] - np.outer(s.x[0], x_mean)
+        cross = s.xy.T - np.outer(y_mean, s.x[0])
+        squares = np.diag(gram)
+        totals = squares + s.weight * np.square(x_mean)
+        if is_graded(squares, totals, sums=True):
+            return None
+        constant = is_dust(squares, totals, sums=True)
+        if constant.any():
+            # What centering leaves of them is rounding.
+            gram[constant] = 0.0
+            gram[:, constant] = 0.0
+            cross[:, constant] = 0.0
+        energy = s.yy - s.y * y_mean
+        return cls(
+            gram,
+            cross,
+            energy,
+            0.5 * float(energy.sum()),
+            s.x_shift + x_mean,
+            s.y_shift + y_mean,
+        )
+
+    def descend(
+        self,
+        alphas: Sequence[float] | Array,
+        *,
+        rows: bool,
+        tol: float,
+        max_epochs: int,
+        start: Array | None = None,
+    ) -> Descent:
+        """Solve the problem of all features and tasks for each strength.
+
+        Parameters
+        ----------
+        alphas, max_epochs, start
+            As of `descend`, for a loss of scale 1.
+        rows : bool
+            Whether the penalty is on rows, not on entries.
+        tol : float
+            Relative duality gap to stop at.
+        """
+        # With half of both, the gaps of single tasks add up to at most what is allowed.
+        part = tol if rows else 0.5 * tol
+        n_groups = 1 if rows else len(self.energy)
+        return descend(
+            self.gram,
+            self.cross,
+            self.energy,
+            alphas,
+            absolute=part * NULL_SHARE * self.null / n_groups,
+            relative=part,
+            max_epochs=max_epochs,
+            by_task=not rows,
+            start=start,
+        )
+
+
+class LassoPath(NamedTuple):
+    """Certified solutions for some strengths.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_alphas, T, d)
+    intercept : ndarray of shape (n_alphas, T)
+    gap : ndarray of shape (n_alphas,)
+        Relative duality gaps.
+    n_iter : ndarray of shape (n_alphas,)
+    """
+
+    coef: Array
+    intercept: Array
+    gap: Array
+    n_iter: Array
+
+
+def solve_lasso_path(
+    data: TaskData | TaskStatistics,
+    loss: Loss,
+    penalty: Penalty,
+    alphas: Array,
+    *,
+    fit_intercept: bool = False,
+    tol: float = 1e-4,
+    max_iter: int = 5000,
+) -> LassoPath | None:
+    """Solve a problem of few features for many strengths, in one compiled loop.
+
+    Parameters
+    ----------
+    data : TaskData or TaskStatistics
+        Rows, or sums over them for a model with intercepts.
+    loss, fit_intercept, tol, max_iter
+        As of `solve_block_cd`; `max_iter` is for each strength.
+    penalty : Penalty
+        An `L1` or `L21`. Its strength is multiplied by each of `alphas`.
+    alphas : ndarray of shape (n_alphas,)
+        Best in decreasing order: each strength starts from the solution of the one
+        before.
+
+    Returns
+    -------
+    LassoPath or None
+        None where strengths are better solved one by one: for many features, if one of
+        them takes more epochs than it would take ADMM to solve it, or if the products
+        of the columns lose digits.
+    """
+    if data.n_features > _SMALL or type(penalty) not in (L1, L21):
+        return None
+    rows = isinstance(penalty, L21)
+    products = None
+    if isinstance(data, TaskStatistics):
+        if fit_intercept:
+            products = Products.of_statistics(data)
+    elif cd_applies(data, loss, [penalty]):
+        products = Design(data, fit_intercept, 1 if rows else data.n_tasks).products
+    if products is None or not products.null > 0:
+        return None
+    T, d = products.cross.shape
+    max_epochs = int(_work_of_admm(d, d, T) / (d * d * T))
+    descent = products.descend(
+        penalty.alpha * alphas / loss.scale,
+        rows=rows,
+        tol=tol,
+        max_epochs=min(max_iter, max_epochs),
+    )
+    # Relative gaps are those of a loss of scale 1.
+    sizes = np.maximum(descent.primal, NULL_SHARE * products.null)
+    gap = np.maximum(descent.primal - np.maximum(descent.dual, 0.0), 0.0) / sizes
+    energy = float(products.energy.sum())
+    if not (gap <= tol).all() or not keeps_digits(energy, sizes.min(), tol, 0.0):
+        return None
+    intercept = products.y_mean - descent.coef @ products.x_mean
+    return LassoPath(descent.coef, intercept, gap, descent.epochs)
+
+
 class Design:
     """A shared design A (centred, rows times the root of their weights) with targets B.
 
@@ -186,6 +361,8 @@ class Design:
     ----------
     data : TaskData
     fit_intercept : bool
+    x_mean, y_mean : ndarray of shape (d,) and (T,)
+        What centering subtracts from the rows; zeros without intercepts.
     norms : ndarray of shape (d,)
         Of the columns of A.
     energy : ndarray of shape (T,)
@@ -196,24 +373,28 @@ class Design:
         self.data = data
         self.fit_intercept = fit_intercept
         self._centred = centre(data) if fit_intercept else None
-        if self._centred is None:
-            moved = data
-        else:
+        moved = data
+        self.x_mean = np.zeros(data.n_features)
+        self.y_mean = np.zeros(data.n_tasks)
+        if self._centred is not None:
             moved = self._centred.data
-        if data.weights is None:
-            root = None
-            self._B = moved.targets
-        else:
-            root = np.sqrt(data.weights)
-            self._B = root[:, None] * moved.targets
-        # A = X - ones means' where the means are not subtracted from X itself; ones =
-        # root.
-        if self._centred is None or self._centred.operator.shift is None:
-            self._means = None
-        else:
-            self._means = self._centred.x_mean
-        self._ones = np.ones(data.n_rows) if root is None else root
-        self._X = _scaled(moved.X, root)
+            self.x_mean = self._centred.x_mean
+            self.y_mean = self._centred.y_mean
+        self._ones = np.ones(data.n_rows)
+        self._B = moved.targets
+        self._X: Any = moved.X
+        if data.weights is not None:
+            self._ones = np.sqrt(data.weights)
+            self._B = self._ones[:, None] * moved.targets
+            if data.sparse:
+                self._X = sp.csr_array(sp.diags_array(self._ones) @ moved.X)
+            else:
+                self._X = self._ones[:, None] * moved.X
+        # A = X - ones means' where the means are not subtracted from X itself; ones are
+        # the roots of the weights.
+        self._means = None
+        if self._centred is not None and self._centred.operator.shift is not None:
+            self._means = self.x_mean
         self.energy = np.einsum("ij,ij->j", self._B, self._B)
         self._cross = self._adjoint(self._B)
         self._full: Array | None = None
@@ -311,50 +492,31 @@ class Design:
         # Coefficients that stay zero cost next to nothing.
         return epochs, float(epochs) * np.count_nonzero(part) * width
 
-    def descend(
-        self,
-        alphas: Sequence[float] | Array,
-        *,
-        rows: bool,
-        scale: float,
-        tol: float,
-        null: float,
-        max_epochs: int,
-        start: Array | None = None,
-    ) -> Descent:
-        """Solve the problem of all features and tasks for each strength.
-
-        Parameters
-        ----------
-        alphas, max_epochs, start
-            As of `descend`, for a loss of scale 1.
-        rows : bool
-            Whether the penalty is on rows, not on entries.
-        scale, null : float
-            Scale of the loss, and the null objective of the scaled loss.
-        tol : float
-            Relative duality gap to stop at.
-        """
-        assert self._full is not None
-        # With half of both, the gaps of single tasks add up to at most what is allowed.
-        part = tol if rows else 0.5 * tol
-        n_groups = 1 if rows else self.data.n_tasks
-        return descend(
-            self._full,
-            self._cross.T,
-            self.energy,
-            alphas,
-            absolute=part * NULL_SHARE * null / (scale * n_groups),
-            relative=part,
-            max_epochs=max_epochs,
-            by_task=not rows,
-            start=start,
-        )
-
     @property
     def complete(self) -> bool:
         """Whether the Gram matrix of all features is there."""
         return self._full is not None
+
+    @cached_property
+    def null(self) -> float:
+        """The null objective of a loss of scale 1."""
+        if self._centred is None:
+            return null_objective(self.data, SquaredLoss())
+        return 0.5 * float(self.energy.sum())
+
+    @property
+    def products(self) -> Products | None:
+        """The products of all features, where they are there."""
+        if self._full is None:
+            return None
+        return Products(
+            self._full,
+            self._cross.T,
+            self.energy,
+            self.null,
+            self.x_mean,
+            self.y_mean,
+        )
 
     def gradient(self, W: Array) -> tuple[Array, Array, Array]:
         """Return A'R (d, T), and by task ||R||^2 and <B, R>, for R = B - AW."""
@@ -374,23 +536,13 @@ class Design:
 
     def row_gap(self, loss: Loss, penalties: Sequence[Penalty], W: Array) -> float:
         """Return the relative duality gap, computed from the rows."""
-        if self._centred is None:
-            gap = duality_gap(self.data, loss, penalties, [W])
-        else:
-            gap = duality_gap(
-                self._centred.data,
-                loss,
-                penalties,
-                [W],
-                operator=self._centred.operator,
-            )
+        data = self.data
+        operator = None
+        if self._centred is not None:
+            data = self._centred.data
+            operator = self._centred.operator
+        gap = duality_gap(data, loss, penalties, [W], operator=operator)
         return gap.relative
-
-    def intercept(self, W: Array) -> Array:
-        """Return the optimal intercepts (T,), zeros without."""
-        if self._centred is None:
-            return np.zeros(W.shape[1])
-        return self._centred.intercept(W)
 
     def _by_residuals(self, size: int) -> bool:
         """Whether the residual is cheaper than the Gram matrix of a set of features."""
@@ -439,31 +591,19 @@ class Design:
             means = np.zeros(len(chosen))
         else:
             means = self._means[chosen]
-        total = float(self._ones @ self._ones)
-        none = np.empty(0)
-        no_columns = np.empty(0, dtype=np.int64)
-        if not sp.issparse(X):
+        dense = np.empty((0, 0))
+        values = np.empty(0)
+        rows = np.empty(0, dtype=np.int32)
+        indptr = np.empty(0, dtype=np.int64)
+        if sp.issparse(X):
+            values = X.data
+            rows = X.indices.astype(np.int32, copy=False)
+            indptr = X.indptr.astype(np.int64)
+        else:
             dense = np.ascontiguousarray(X.T)
-            return DesignColumns(
-                dense,
-                none,
-                no_columns.astype(np.int32),
-                no_columns,
-                means,
-                total,
-                self.norms[chosen] ** 2,
-            )
-        rows = X.indices.astype(np.int32, copy=False)
-        indptr = X.indptr.astype(np.int64)
-        return DesignColumns(
-            np.empty((0, 0)),
-            X.data,
-            rows,
-            indptr,
-            means,
-            total,
-            self.norms[chosen] ** 2,
-        )
+        total = float(self._ones @ self._ones)
+        squares = self.norms[chosen] ** 2
+        return DesignColumns(dense, values, rows, indptr, means, total, squares)
 
     def _adjoint(self, R: Array) -> Array:
         """Return A'R."""
@@ -501,37 +641,33 @@ class Design:
         return np.sqrt(np.maximum(squares, 0.0))
 
 
+@dataclass
 class _LassoIteration:
     """The outer iteration.
 
     A *group* is a set of tasks that one penalty couples: all of them, or each alone.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        W: Array,
-        alpha: float,
-        scale: float,
-        rows: bool,
-        max_work: float,
-    ) -> None:
-        self.design = design
-        self.W = W
-        self.alpha = alpha
-        self.scale = scale
-        self.rows = rows
-        self.max_work = max_work
-        if rows:
-            self.groups = [slice(None)]
-        else:
-            self.groups = [slice(t, t + 1) for t in range(W.shape[1])]
+    design: Design
+    W: Array
+    alpha: float
+    scale: float
+    rows: bool
+    max_work: float
+
+    @property
+    def groups(self) -> list[slice]:
+        """The tasks of each group."""
+        if self.rows:
+            return [slice(None)]
+        return [slice(t, t + 1) for t in range(self.W.shape[1])]
 
     def until(self, tracker: Tracker) -> None:
         """Iterate until the tracker says stop."""
         if self.design.complete and len(self.W) <= _SMALL and not tracker.watched:
             self._at_once(tracker)
             return
+        groups = self.groups
         epochs = 0
         work = 0.0
         while True:
@@ -557,7 +693,7 @@ class _LassoIteration:
             gaps = primal - dual
             # Groups within an equal share of the allowed gap are left alone.
             allowed_gap = tracker.tol * gap_scale(P, D, tracker.null)
-            share = allowed_gap / (self.scale * len(self.groups))
+            share = allowed_gap / (self.scale * len(groups))
             max_done = 0
             open_groups = np.flatnonzero(gaps > share)
             allowed = (self.max_work - work) / max(1, len(open_groups))
@@ -572,7 +708,7 @@ class _LassoIteration:
                 left = tracker.max_iter - epochs
                 done, cost = self.design.solve(
                     chosen,
-                    self.groups[g],
+                    groups[g],
                     self.W,
                     Z,
                     square[g],
@@ -596,24 +732,20 @@ class _LassoIteration:
         size = float(len(self.W) * self.W.size)
         affordable = max(_AT_LEAST, self.max_work / size)
         max_epochs = int(min(tracker.max_iter, affordable))
-        descent = self.design.descend(
+        products = self.design.products
+        assert products is not None
+        descent = products.descend(
             [self.alpha],
             rows=self.rows,
-            scale=self.scale,
             tol=tracker.tol,
-            null=tracker.null,
             max_epochs=max_epochs,
             start=self.W.T,
         )
         self.W = descent.coef[0].T
         epochs = int(descent.epochs[0])
-        is_done = tracker.check(
-            epochs,
-            self.scale * float(descent.primal[0]),
-            self.scale * max(float(descent.dual[0]), 0.0),
-            self.W,
-        )
-        if is_done:
+        primal = self.scale * float(descent.primal[0])
+        dual = self.scale * max(float(descent.dual[0]), 0.0)
+        if tracker.check(epochs, primal, dual, self.W):
             return
         tracker.message = f"stopped after {epochs * size:.1e} multiplications"
         if epochs < max_epochs:
@@ -627,30 +759,9 @@ class _LassoIteration:
         gap: float,
         share: float,
     ) -> tuple[Array, float]:
-        """Return the features of a group to work on and the gap to get to."""
-        chosen = self._choose(tightness, shrink, used, gap)
-        # With the Gram matrix of all features, a task whose coefficients do not move
-        # costs nothing: keep all to the end.
-        if self.design.complete and (not self.rows or 2 * len(chosen) > len(used)):
-            return np.arange(len(used)), _BEYOND * share
-        return chosen, max(_BEYOND * share, _PROGRESS * gap)
+        """Return the features of a group to work on and the gap to get to.
 
-    def _norms(self, A: Array) -> Array:
-        """Return the norms of the rows (d, 1), or the absolute values (d, T)."""
-        if self.rows:
-            return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
-        return np.abs(A)
-
-    def _choose(
-        self,
-        tightness: Array,
-        shrink: float,
-        used: Array,
-        gap: float,
-    ) -> Array:
-        """Return the features to work on.
-
-        They are those in use, and those whose dual constraints are nearest.
+        The features are those in use, and those whose dual constraints are nearest.
         """
         norms = self.design.norms
         # How far the dual point is from the constraint |a_j'theta| <= 1 of a feature.
@@ -666,23 +777,35 @@ class _LassoIteration:
         # The set at most doubles, and grows little when few constraints are violated.
         n_waiting = int(np.sum(tightness[~used] > 1.0))
         size = max(_FIRST, n_used + min(n_used, 2 * n_waiting))
-        if len(possible) <= size:
-            return possible
-        nearest = np.argpartition(distance[possible], size)[:size]
-        return np.sort(possible[nearest])
+        chosen = possible
+        if len(possible) > size:
+            nearest = np.argpartition(distance[possible], size)[:size]
+            chosen = np.sort(possible[nearest])
+        # With the Gram matrix of all features, a task whose coefficients do not move
+        # costs nothing: keep all to the end.
+        if self.design.complete and (not self.rows or 2 * len(chosen) > len(used)):
+            return np.arange(len(used)), _BEYOND * share
+        return chosen, max(_BEYOND * share, _PROGRESS * gap)
+
+    def _norms(self, A: Array) -> Array:
+        """Return the norms of the rows (d, 1), or the absolute values (d, T)."""
+        if self.rows:
+            return np.sqrt(np.einsum("ij,ij->i", A, A))[:, None]
+        return np.abs(A)
 
 
-def _scaled(X: DesignMatrix, root: Array | None) -> Any:
-    """Return X, rows times `root`."""
-    if root is None:
-        return X
-    if sp.issparse(X):
-        return sp.csr_array(sp.diags_array(root) @ X)
-    return root[:, None] * X
-
-
-#: Number of iterations that ADMM is expected to take.
+#: Number of iterations that ADMM is expected to take, and the multiplications that take
+#: as long as the calls of an iteration.
 _ITERATIONS = 50
+_CALLS = 30_000
+
+
+def _work_of_admm(side: int, n_features: int, n_tasks: int) -> float:
+    """Return the multiplications that a run of ADMM takes, about.
+
+    They are those of an eigendecomposition of rank `side`, and of the iterations.
+    """
+    return side**3 + _ITERATIONS * (side * n_features * n_tasks + _CALLS)
 
 
 def solve_lasso(
@@ -722,14 +845,17 @@ def solve_lasso(
         As of `solve_block_cd`.
     """
     options: dict[str, Any] = {"fit_intercept": fit_intercept, "tol": tol}
-    rotation = _rotation(start, data, fit_intercept)
-    if rotation is not None:
+    state = None
+    if isinstance(start, SolverResult):
+        state = start.info.get("state")
+    # The decomposition of the data that an earlier run has left.
+    if isinstance(state, AdmmState) and state.rotation.belongs_to(data, fit_intercept):
         return solve_admm(
             data,
             loss,
             penalties,
             start=start,
-            rotation=rotation,
+            rotation=state.rotation,
             max_iter=max_iter,
             **options,
         )
@@ -737,8 +863,7 @@ def solve_lasso(
     side = min(data.n_rows, data.n_features)
     work = np.inf
     if feasible:
-        # An eigendecomposition, and the products of the expected iterations.
-        work = side**3 + _ITERATIONS * side * data.n_features * data.n_tasks
+        work = _work_of_admm(side, data.n_features, data.n_tasks)
     first = solve_block_cd(
         data,
         loss,
@@ -761,19 +886,3 @@ def solve_lasso(
     second.n_iter += first.n_iter
     second.objective[:0] = first.objective
     return second
-
-
-def _rotation(
-    start: SolverResult | Array | None,
-    data: TaskData,
-    fit_intercept: bool,
-) -> Rotation | None:
-    """Return the decomposition of the data that an earlier run has left."""
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
-    if not isinstance(state, AdmmState):
-        return None
-    if state.rotation.belongs_to(data, fit_intercept):
-        return state.rotation
-    return None

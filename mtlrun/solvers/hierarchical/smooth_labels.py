@@ -91,6 +91,7 @@ class LabelMarginal:
 
     is_curvature_exact = False
     max_growth: float | None = None
+    max_mode_steps = MAX_MODE_STEPS
 
     def __init__(self, data: SmoothData) -> None:
         self.labels = data.target
@@ -103,27 +104,27 @@ class LabelMarginal:
         )
         self.n_evaluations = 0
         # The mode of the evaluation before is where the next search starts.
-        self._eta = np.zeros(len(self.labels))
+        self._mode = np.zeros(len(self.labels))
+        self._objective = np.inf
 
     def start_mode_from(self, other: LabelMarginal) -> None:
         """Start the search for the mode where another one on the same rows ended."""
-        self._eta = other._eta
+        self._mode = other._mode
 
     @property
     def eta(self) -> Array:
         """Log-odds of the rows at the mode that was found last, (N,)."""
-        return self._eta
+        return self._mode
 
-    def _log_likelihood(self, eta: Array) -> float:
+    def _log_likelihood(self, eta: Array, theta: Array) -> float:
         return float(self.weights @ log_probability(eta, self.labels))
 
-    def _linearize(self, eta: Array) -> tuple[Array, Array]:
+    def _linearize(self, eta: Array, theta: Array) -> None:
         """Give the blocks targets and noise at eta."""
         p = expit(eta)
         residual = self.weights * (self.labels - p)
         information = self.weights * np.maximum(p * (1 - p), MIN_INFORMATION)
         self.blocks.set_target(eta + residual / information, 1 / information)
-        return residual, information
 
     def _full_step(self, theta: Array) -> tuple[Array, Array, SmoothSolution]:
         """Return eta and K^-1 eta at the mode of the model of numbers in the blocks."""
@@ -135,17 +136,17 @@ class LabelMarginal:
 
     def find_mode(self, theta: Array) -> SmoothSolution:
         """Leave the blocks at the mode of eta."""
-        eta = self._eta
+        eta = self._mode
         a: Array | None = None
         objective = np.inf
-        for _ in range(MAX_MODE_STEPS):
-            self._linearize(eta)
+        for _ in range(self.max_mode_steps):
+            self._linearize(eta, theta)
             full_eta, full_a, solution = self._full_step(theta)
             if a is None:
                 # The start belongs to another theta: only its linearization is used.
                 eta = full_eta
                 a = full_a
-                objective = float(a @ eta) - 2 * self._log_likelihood(eta)
+                objective = float(a @ eta) - 2 * self._log_likelihood(eta, theta)
                 continue
             length = 1.0
             rounding = MODE_TOL * (1 + abs(objective))
@@ -153,7 +154,7 @@ class LabelMarginal:
                 new_eta = eta + length * (full_eta - eta)
                 new_a = a + length * (full_a - a)
                 new = float(new_a @ new_eta)
-                new -= 2 * self._log_likelihood(new_eta)
+                new -= 2 * self._log_likelihood(new_eta, theta)
                 # At the mode a full step changes the objective by rounding.
                 if new <= objective + rounding:
                     break
@@ -165,8 +166,9 @@ class LabelMarginal:
             objective = new
             if fall <= rounding:
                 break
-        self._eta = eta
-        self._linearize(eta)
+        self._mode = eta
+        self._objective = objective
+        self._linearize(eta, theta)
         return solution
 
     def __call__(self, theta: Array) -> LabelValue:
@@ -182,7 +184,7 @@ class LabelMarginal:
         self.find_mode(theta)
         gaussian = self.marginal.solve(theta, needs_gradient)
         a = self.marginal.rows_of(gaussian)
-        fit = float(a @ self._eta) - 2 * self._log_likelihood(self._eta)
+        fit = float(a @ self._mode) - 2 * self._log_likelihood(self._mode, theta)
         information = 1 / self.blocks.data.noise
         criterion = fit + gaussian.logdet + np.log(information).sum()
         return LabelSolution(theta, float(criterion), gaussian, a)
@@ -191,7 +193,7 @@ class LabelMarginal:
         """Return D with its gradient at the theta evaluated last."""
         gaussian = self.marginal.differentiate(solution.gaussian)
         _, diagonal = self.marginal.weights_of_rows(gaussian)
-        p = expit(self._eta)
+        p = expit(self._mode)
         information = 1 / self.blocks.data.noise
         change = self.weights * p * (1 - p) * (1 - 2 * p)
         change[p * (1 - p) < MIN_INFORMATION] = 0.0

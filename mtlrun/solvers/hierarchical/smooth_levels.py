@@ -70,9 +70,7 @@ from mtlrun.solvers.hierarchical.smooth_fit import (
     fit_variances,
 )
 from mtlrun.solvers.hierarchical.smooth_labels import (
-    MAX_HALVINGS,
     MIN_INFORMATION,
-    MODE_TOL,
     PRIOR_STD,
     LabelMarginal,
     LabelSolution,
@@ -318,35 +316,38 @@ class LevelMarginal(LabelMarginal):
 
     #: Far from their nodes integrals are wrong, and the mode takes many steps.
     max_growth: float | None = 2.0
+    max_mode_steps = MAX_LEVEL_STEPS
 
     def __init__(self, data: SmoothData, *, holds_nodes: bool = True) -> None:
         super().__init__(data)
         self.levels = TaskLevels(self.labels, self.weights, data.codes)
         self.level = data.design.names.index("task level")
         self.holds_nodes = holds_nodes
-        self._offset = np.zeros(len(self.labels))
-
-    def start_mode_from(self, other: LabelMarginal) -> None:
-        """Start the search for the mode where another one on the same rows ended."""
-        assert isinstance(other, LevelMarginal)
-        self._offset = other._offset
 
     def place(self, theta: Array) -> None:
         """Place the nodes at the mode for theta."""
         std = level_std(float(theta[self.level]))
         for _ in range(N_PLACEMENTS):
-            self.levels.place(self._offset, std)
-            self._find_offset(theta)
-        self.levels.place(self._offset, std)
+            self.levels.place(self._mode, std)
+            super().find_mode(theta)
+        self.levels.place(self._mode, std)
 
-    def _linearize_offset(self, theta: Array) -> LevelSums:
-        """Give the blocks targets and noise; return the integrals."""
+    def _log_likelihood(self, eta: Array, theta: Array) -> float:
+        return self.levels.sums(eta, level_std(float(theta[self.level]))).log_likelihood
+
+    def _linearize(self, eta: Array, theta: Array) -> None:
+        """Give the blocks targets and noise at eta, the log-odds without levels."""
         variance = float(theta[self.level])
-        sums = self.levels.sums(self._offset, level_std(variance))
+        sums = self.levels.sums(eta, level_std(variance))
         noise = 1 / np.maximum(sums.W, MIN_INFORMATION * self.weights)
-        target = self._offset + self._inverse_curvature(variance, noise, sums.r)
+        target = eta + self._inverse_curvature(variance, noise, sums.r)
         self.blocks.set_target(target, noise)
-        return sums
+
+    def _full_step(self, theta: Array) -> tuple[Array, Array, SmoothSolution]:
+        odds, a, solution = super()._full_step(theta)
+        variance = float(theta[self.level])
+        levels = variance * self.levels.by_task(a)[self.levels.codes]
+        return odds - levels, a, solution
 
     def _inverse_curvature(self, variance: float, noise: Array, x: Array) -> Array:
         """Return H^-1 x = W^-1 x + theta_L 1 1'x within tasks."""
@@ -354,51 +355,14 @@ class LevelMarginal(LabelMarginal):
         return noise * x + variance * sums
 
     def find_mode(self, theta: Array) -> SmoothSolution:
-        """Leave the blocks at the mode of the other parts."""
+        """Leave the blocks at the mode of the other parts.
+
+        The steps converge linearly: only with the a of the mode is the objective at its
+        minimum to second order.
+        """
         if not self.holds_nodes:
             self.place(theta)
-        return self._find_offset(theta)
-
-    def _find_offset(self, theta: Array) -> SmoothSolution:
-        variance = float(theta[self.level])
-        std = level_std(variance)
-        a: Array | None = None
-        objective = np.inf
-        for _ in range(MAX_LEVEL_STEPS):
-            self._linearize_offset(theta)
-            odds, full_a, solution = self._full_step(theta)
-            full_offset = (
-                odds - variance * self.levels.by_task(full_a)[self.levels.codes]
-            )
-            if a is None:
-                # The start belongs to another theta: only its linearization is used.
-                self._offset = full_offset
-                a = full_a
-                sums = self.levels.sums(full_offset, std)
-                objective = float(a @ full_offset) - 2 * sums.log_likelihood
-                continue
-            start = self._offset
-            length = 1.0
-            rounding = MODE_TOL * (1 + abs(objective))
-            for _ in range(MAX_HALVINGS):
-                offset = start + length * (full_offset - start)
-                new_a = a + length * (full_a - a)
-                sums = self.levels.sums(offset, std)
-                new = float(new_a @ offset) - 2 * sums.log_likelihood
-                if new <= objective + rounding:
-                    break
-                length *= 0.5
-            fall = objective - new
-            self._offset = offset
-            a = new_a
-            objective = new
-            if fall <= rounding:
-                break
-        # The steps converge linearly: only with the a of the offset is the objective
-        # at its minimum to second order.
-        self._objective = objective
-        self._linearize_offset(theta)
-        return solution
+        return super().find_mode(theta)
 
     def solve(self, theta: Array, needs_gradient: Array | None = None) -> LabelSolution:
         """Evaluate D at theta (J + K,), without its gradient.
@@ -423,7 +387,7 @@ class LevelMarginal(LabelMarginal):
         _, diagonal = self.marginal.weights_of_rows(gaussian)
         variance = float(solution.theta[self.level])
         std = level_std(variance)
-        sums = self.levels.sums(self._offset, std)
+        sums = self.levels.sums(self._mode, std)
         noise = self.blocks.data.noise
         information = self.levels.by_task(1 / noise)
         shrinkage = 1 / (1 + variance * information)
@@ -435,7 +399,7 @@ class LevelMarginal(LabelMarginal):
         H_diagonal = 1 / noise - variance * shrinkage[self.levels.codes] / noise**2
         of_W = (H_diagonal - diagonal) * noise**2
         of_W[noise * sums.W < 1 - 1e-9] = 0.0
-        q, of_variance, r_change = self.levels.changes(self._offset, std, of_W)
+        q, of_variance, r_change = self.levels.changes(self._mode, std, of_W)
         x, rest = self._sensitivity(gaussian, variance, q)
         of_parts = self.marginal.bilinear(rest, solution.a)
         of_parts[self.level] = of_variance + x @ r_change
@@ -463,14 +427,14 @@ class LevelMarginal(LabelMarginal):
             new = inside + x - self._inverse_curvature(variance, noise, projected)
             change = np.abs(new - x).max()
             x = new
-            product = self.levels.curvature_product(self._offset, std, x)
+            product = self.levels.curvature_product(self._mode, std, x)
             if change <= SENSITIVITY_TOL * (1 + np.abs(x).max()):
                 break
         return x, q - product
 
     def level_posterior(self, theta: Array) -> list[TaskNodes]:
         """Return the posteriors of the levels where the mode was found last."""
-        return self.levels.posterior(self._offset, level_std(float(theta[self.level])))
+        return self.levels.posterior(self._mode, level_std(float(theta[self.level])))
 
 
 # ---------------------------------------------------------------------- fits

@@ -22,6 +22,7 @@ tasks and columns does not matter.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -341,22 +342,24 @@ class CommonPart:
         return missed
 
 
-class TaskPart(Protocol):
+class TaskPart(ABC):
     """A function of single tasks, drawn from the same Gaussian process for all."""
 
-    @property
-    def name(self) -> str:
-        """Name of the part."""
+    name: str
 
+    @abstractmethod
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return the covariances between rows of one task, (..., n, k)."""
 
     def diagonal(self, rows: SmoothRows) -> Array:
         """Return the variances of rows, (n,)."""
+        return np.ones(len(rows))
 
     def root(self, rows: SmoothRows) -> Array | None:
         """Return F (..., n, q) with the kernel F F' where q is small, else None."""
+        return None
 
+    @abstractmethod
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return features (n, q) whose products are about the kernel.
 
@@ -365,7 +368,7 @@ class TaskPart(Protocol):
 
 
 @dataclass(frozen=True)
-class LevelPart:
+class LevelPart(TaskPart):
     """A level of each task."""
 
     name: str = "level"
@@ -373,10 +376,6 @@ class LevelPart:
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return ones."""
         return np.ones((*a.z.shape[:-1], b.z.shape[-2]))
-
-    def diagonal(self, rows: SmoothRows) -> Array:
-        """Return ones."""
-        return np.ones(len(rows))
 
     def root(self, rows: SmoothRows) -> Array:
         """Return a column of ones."""
@@ -388,7 +387,7 @@ class LevelPart:
 
 
 @dataclass(frozen=True)
-class SlopesPart:
+class SlopesPart(TaskPart):
     """Slopes of each task, with the same variance for all standardized columns."""
 
     name: str = "slopes"
@@ -416,7 +415,7 @@ class SlopesPart:
 
 
 @dataclass(frozen=True)
-class SmoothPart:
+class SmoothPart(TaskPart):
     """A smooth function of all columns together for every task."""
 
     map: NystroemFeatures
@@ -426,20 +425,13 @@ class SmoothPart:
         """Return the Gaussian kernel."""
         return gaussian_kernel(a.clipped, b.clipped, LENGTHS["smooth"])
 
-    def diagonal(self, rows: SmoothRows) -> Array:
-        """Return ones."""
-        return np.ones(len(rows))
-
-    def root(self, rows: SmoothRows) -> None:
-        """Return None: the kernel has full rank."""
-
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return Nystroem's features at the common centers."""
         return self.map(rows)
 
 
 @dataclass(frozen=True)
-class AdditivePart:
+class AdditivePart(TaskPart):
     """A sum of curves of single columns for every task."""
 
     columns: Array
@@ -452,20 +444,13 @@ class AdditivePart:
         right = b.clipped[..., self.columns]
         return additive_kernel(left, right)
 
-    def diagonal(self, rows: SmoothRows) -> Array:
-        """Return ones."""
-        return np.ones(len(rows))
-
-    def root(self, rows: SmoothRows) -> None:
-        """Return None: the kernel has full rank."""
-
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return Nystroem's features of each column at its knots."""
         return np.hstack([feature_map(rows) for feature_map in self.maps])
 
 
 @dataclass(frozen=True)
-class NestedLevelPart:
+class NestedLevelPart(TaskPart):
     """Levels of a factor whose every level occurs in one task only."""
 
     factor: int
@@ -479,13 +464,6 @@ class NestedLevelPart:
         is_known = left >= 0
         is_same = (left == right) & is_known
         return is_same.astype(float)
-
-    def diagonal(self, rows: SmoothRows) -> Array:
-        """Return ones."""
-        return np.ones(len(rows))
-
-    def root(self, rows: SmoothRows) -> None:
-        """Return None: there may be many levels."""
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return indicators of the levels of the task."""

@@ -298,7 +298,6 @@ def solve_alternating(
     start: MklResult | None = None,
     tol: float = 1e-3,
     max_iter: int = 100,
-    callback: Callback | None = None,
 ) -> MklResult:
     """Run the alternating algorithm as published.
 
@@ -309,11 +308,11 @@ def solve_alternating(
     consensus ADMM is the correct one: the published updates (12) and (14) to (17)
     diverge.
 
-    Parameters and return value are as in `solve_group_mkl`; `theta` is the last
-    iterate, whatever its objective.
+    Parameters and return value are as in `solve_group_mkl`, which has a callback in
+    addition; `theta` is the last iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
-    tracker = Tracker(tol, max_iter, callback, null=tasks.null)
+    tracker = Tracker(tol, max_iter, null=tasks.null)
     visited: list[Array] = []
     cycle: list[float] = []
     bound = -np.inf

@@ -567,11 +567,10 @@ def _row_cost(rows: Rows, n_rows: int) -> float:
 # interior-point method on the dual, which has box constraints only, and at the end the
 # exact solution for the support vectors that it has found.
 
-#: Relative gaps to aim at even if `tol` is larger: the last iterations gain most.
-_TARGET_GAPS = {"hinge": 1e-9, "squared_hinge": 1e-14, "logistic": 1e-14}
 #: At this relative gap, the method tries to read off which variables are at a bound.
 _SUPPORT_GAP = 1e-5
-#: Maximum number of free support vectors for the exact solution.
+#: Maximum number of free support vectors for the exact solution. More than there are
+#: coefficients are dependent: then the bounds are not the right ones yet.
 SMALL_FREE = 2000
 
 
@@ -712,12 +711,11 @@ def solve_svm_newton(
 
     Arguments, result and certificate are the same. An iteration takes
     O(N D^2 + (T D)^3 / 3) operations and (T D)^2 numbers of memory; 10 to 50 iterations
-    reach a relative gap of 1e-10. The run continues below `tol`, because the last
-    iterations gain most. `start` is ignored for the hinge loss.
+    reach a relative gap of 1e-10. `start` is ignored for the hinge loss.
     """
     check_problem(data, coupling, loss, C)
     null = C * null_objective(data, SVM_LOSSES[loss])
-    tracker = Tracker(min(tol, _TARGET_GAPS[loss]), max_iter, callback, null=null)
+    tracker = Tracker(tol, max_iter, callback, null=null)
     problem = SmallProblem(data, coupling, C, fit_intercept)
     if loss == "hinge":
         W, alpha = _interior_point(problem, tracker)
@@ -725,7 +723,6 @@ def solve_svm_newton(
         start_values = start_alpha(start, costs(data, C), loss)
         alpha = (start_values.T if data.shared else start_values).ravel()[problem.used]
         W, alpha = _newton(problem, tracker, loss, problem.coefficients(alpha))
-    tracker.settle(tol)
     return svm_result(tracker, W.T, fit_intercept, problem.field(alpha))
 
 
@@ -812,7 +809,7 @@ def _interior_point(p: SmallProblem, tracker: Tracker) -> tuple[Array, Array]:
                 p.cap,
                 sets,
                 fit_intercept=False,
-                max_free=SMALL_FREE,
+                max_free=min(SMALL_FREE, p.coupling.n_tasks * p.width),
             )
             if exact is not None and exact.gap < point.gap:
                 point = exact

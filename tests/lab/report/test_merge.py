@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED, pack
-from mtlrun.engine.record import SCORES, SCORES_DIGEST, Record, Records
+from mtlrun.engine.record import SCORES, SCORES_DIGEST, Record
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.merging import Merged, merge
@@ -38,7 +38,7 @@ def rewritten(path, **fields):
 
 def packed(output):
     """Keep only the run folder, with its jobs in it; return it."""
-    stored = Records(output)
+    stored = Store(output)
     keys = [path.stem for path in stored.cells_folder.glob("*.json")]
     content = pack(stored.load(key).content() for key in keys)
     (output / RUN / PACKED).write_bytes(content)

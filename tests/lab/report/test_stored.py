@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED
-from mtlrun.engine.record import Records
+from mtlrun.engine.store import Store
 from mtlrun.engine.stored import PROVENANCE, RUN_FILE, SHAPES, read_json, read_raw
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.build import build_report
@@ -174,7 +174,7 @@ def test_a_damaged_pack_matters_only_without_the_job_files(results, tmp_path):
     with pytest.raises(DataError, match=PACKED) as caught:
         build_report(folder)
     assert caught.value.remedy
-    assert not Records.of_run(folder).has("a")
+    assert not Store.of_run(folder).has("a")
     result = CliRunner().invoke(app, ["report", str(folder)])
     assert (result.exit_code, "bug" in result.stderr) == (2, False)
     (folder / PACKED).write_bytes(lzma.compress(b"no record\n"))

@@ -24,7 +24,9 @@ import pandas as pd
 from scipy import sparse
 
 from mtlrun.data.reading.files import DataFile
-from mtlrun.data.reading.names import is_missing, is_number, whole
+from mtlrun.data.reading.frames import column_name
+from mtlrun.data.reading.names import TrainingColumns, is_missing, is_number, whole
+from mtlrun.data.reading.table import Table, refuse_equal_names
 from mtlrun.errors import DataError, counted, shorten
 
 _BLOCK = 1 << 20  # characters
@@ -119,6 +121,60 @@ def read_arff(file: DataFile) -> ArffTable:
     else:
         X = np.concatenate([np.empty((0, len(attributes))), *blocks])
     return ArffTable(relation, attributes, X)
+
+
+def arff_table(file: DataFile, like: TrainingColumns | None = None) -> Table:
+    """Return an ARFF file as a table; the labels of MEKA are its targets."""
+    table = read_arff(file)
+    names = [column_name(attribute.name) for attribute in table.attributes]
+    if not table.X.shape[0]:
+        raise DataError(
+            f"{file.where()}: no rows", "Check that the file was saved completely."
+        )
+    refuse_equal_names(names, file.where())
+    # MEKA counts the labels from the end if the number is negative.
+    n_labels = meka_labels(table.relation) or 0
+    targets: list[str] = []
+    if n_labels > 0:
+        targets = names[:n_labels]
+    elif n_labels < 0:
+        targets = names[len(names) + n_labels :]
+    words = {}
+    textual_columns = {}
+    numeric_positions = []
+    for position, attribute in enumerate(table.attributes):
+        name = names[position]
+        if not attribute.textual:
+            numeric_positions.append(position)
+            continue
+        textual_columns[name] = words_of(table, position)
+        if not attribute.open:
+            words[name] = list(attribute.codes or ())
+
+    def written(name: str) -> pd.Series:
+        return words_of(table, names.index(name))
+
+    if sparse.issparse(table.X):
+        return Table(
+            file.where(),
+            pd.DataFrame(textual_columns, index=range(table.X.shape[0])),
+            table.X.tocsc()[:, numeric_positions].tocsr(),
+            [names[position] for position in numeric_positions],
+            targets,
+            words=words,
+            order=names,
+            written=written,
+        )
+    columns: dict[str, Any] = {}
+    for position, name in enumerate(names):
+        if name in textual_columns:
+            columns[name] = textual_columns[name]
+        else:
+            columns[name] = table.X[:, position]
+    frame = pd.DataFrame(columns)
+    return Table(
+        file.where(), frame, default_targets=targets, words=words, written=written
+    )
 
 
 def columns_of(table: ArffTable, names: Sequence[str], file: DataFile) -> list[int]:
@@ -277,7 +333,18 @@ class _RowParser:
         if X is not None:
             return X
         # Row by row: words, quotes and gaps, or an error that names its line.
-        return np.array([self._dense_row(number, text) for number, text in block])
+        rows = []
+        for number, text in block:
+            try:
+                fields = list(_fields(text, self.file, number, 1))
+                rows.append(self._row_values(fields, number))
+            except DataError:
+                # Perhaps blanks separate the values, or a comment touches the last one.
+                words = _words(_without_comment(text, touching=True), 1)
+                if words is None or len(words) != self.width:
+                    raise
+                rows.append(self._row_values(words, number))
+        return np.array(rows)
 
     def _dense_numbers(self, texts: list[str]) -> np.ndarray | None:
         """Return a matrix if the rows hold nothing but valid numbers, else None."""
@@ -303,7 +370,18 @@ class _RowParser:
                         f"{first!r}, not zero"
                     )
                     raise _wrong(self.file, attribute.line, 1, text)
-        bodies = [self._body(number, text) for number, text in block]
+        bodies = []
+        for number, text in block:
+            if not text.startswith("{"):
+                raise _wrong(self.file, number, 1, "a dense row among sparse ones")
+            if not text.endswith("}"):
+                raise _wrong(
+                    self.file,
+                    number,
+                    len(text),
+                    "the row does not end with '}' (truncated, or an instance weight)",
+                )
+            bodies.append(text[1:-1].strip())
         if self.numeric and all(map(_NUMERIC_ENTRIES.fullmatch, bodies)):
             X = self._sparse_numbers(bodies)
             if X is not None:
@@ -341,29 +419,6 @@ class _RowParser:
                 return None
         shape = (len(bodies), self.width)
         return sparse.csr_matrix((values, columns, indptr), shape=shape)
-
-    def _body(self, number: int, text: str) -> str:
-        if not text.startswith("{"):
-            raise _wrong(self.file, number, 1, "a dense row among sparse ones")
-        if not text.endswith("}"):
-            raise _wrong(
-                self.file,
-                number,
-                len(text),
-                "the row does not end with '}' (truncated, or an instance weight)",
-            )
-        return text[1:-1].strip()
-
-    def _dense_row(self, number: int, text: str) -> list[float]:
-        try:
-            fields = list(_fields(text, self.file, number, 1))
-            return self._row_values(fields, number)
-        except DataError:
-            # Perhaps blanks separate the values, or a comment touches the last one.
-            words = _words(_without_comment(text, touching=True), 1)
-            if words is None or len(words) != self.width:
-                raise
-            return self._row_values(words, number)
 
     def _row_values(self, fields: list[tuple[str, int]], number: int) -> list[float]:
         """Return the values of a dense row from their texts and columns."""

@@ -11,17 +11,18 @@ import io
 import math
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import IO, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
 
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.names import TrainingColumns
+from mtlrun.data.reading.table import TARGET, TASK, Table, numeric_frame
 from mtlrun.errors import DataError, counted, shorten
-from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, allow, expansion
-
-if TYPE_CHECKING:
-    pass
+from mtlrun.utils.sizes import CELLS, CELLS_PER_BYTE, SPARSE_COLUMNS, allow, expansion
 
 #: Besides its own `MatReadError`, scipy raises many errors for damage: each of these was
 #: seen on cut or altered files.
@@ -130,6 +131,64 @@ def read_mat(
     return {key: _plain(loaded[key], name, key) for key in wanted}
 
 
+def mat_table(file: DataFile, like: TrainingColumns | None = None) -> Table:
+    """Return the matrices, or the cells with a matrix per task, of a MATLAB file.
+
+    Raises
+    ------
+    DataError
+        For what `read_mat` and `task_cells` refuse, and matrices of unequal length.
+    """
+    raw = file.read_bytes()
+    name = file.where()
+    try:
+        present = set(list_variables(raw, ()))
+    except (ValueError, LookupError, zlib.error):
+        present = set()  # reading it says what is wrong
+    # A complete pair, or features alone.
+    pairs = [pair for pair in _USER_NAMES if present.issuperset(pair)]
+    pairs += [pair for pair in _USER_NAMES if pair[0] in present]
+    x, y = [*pairs, _USER_NAMES[0]][0]
+    variables = [x]
+    if y in present:
+        variables.append(y)
+    content = read_mat(io.BytesIO(raw), name, variables)
+    X, Y, notes = split_tasks(content[x], content.get(y), x)
+    if isinstance(X, list) or isinstance(Y, list):
+        # Cells with the rows of a task each.
+        has_targets = Y is not None
+        if not has_targets:
+            Y = [np.zeros(len(cell)) for cell in X]
+        tasks, targets = task_cells(X, Y, name, x, y)
+        frame = numeric_frame(np.vstack(tasks), name)
+        if has_targets:
+            frame[TARGET] = np.concatenate(targets)
+        sizes = [len(task) for task in tasks]
+        frame[TASK] = np.repeat(np.arange(1, len(tasks) + 1), sizes)
+        return Table(
+            name,
+            frame,
+            default_targets=[TARGET] * has_targets,
+            default_task=TASK,
+            named=False,
+            numbered_tasks=True,
+            notes=notes,
+        )
+    frame = numeric_frame(X, name)
+    if Y is None:
+        return Table(name, frame, named=False)
+    if X.shape[0] != Y.shape[0]:
+        raise DataError(
+            f"{name}: X has {counted(X.shape[0], 'row')}, Y has {Y.shape[0]}",
+            "One row of Y per row of X.",
+        )
+    allow(name, Y.shape[1], SPARSE_COLUMNS, "targets", "Use fewer.")
+    names = [f"{TARGET} {t}" for t in range(Y.shape[1])]
+    targets = numeric_frame(Y, name, names)
+    frame = pd.concat([frame, targets], axis=1)
+    return Table(name, frame, default_targets=names, named=False)
+
+
 def task_cells(
     inputs: Any, targets: Any, name: str, X: str, Y: str, n_features: int | None = None
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -150,12 +209,26 @@ def task_cells(
             raise DataError(
                 text, f"{X} and {Y} must both be cell arrays, or both be one matrix."
             )
-    misfit = next(
-        _misfits(inputs, targets, X, Y, n_features or inputs[0].shape[-1]), None
-    )
-    if misfit is not None:
+    width = n_features or inputs[0].shape[-1]
+    misfits = []
+    if len(inputs) != len(targets):
+        misfits.append(f"{counted(len(inputs), 'cell')} in {X}, {len(targets)} in {Y}")
+    for t, (a, b) in enumerate(zip(inputs, targets, strict=False), start=1):
+        if a.ndim != 2 or a.shape[1] != width:
+            misfits.append(
+                f"cell {t} of {X} has shape {a.shape} where (n, {width}) is expected"
+            )
+        # The targets of a task may lie along either direction.
+        if b.size not in (0, max(b.shape)):
+            misfits.append(
+                f"cell {t} of {Y} has shape {b.shape} where (n, 1) is expected"
+            )
+        if len(a) != b.size:
+            n_rows = counted(len(a), "row")
+            misfits.append(f"task {t} has {n_rows} in {X}, {b.size} in {Y}")
+    if misfits:
         raise DataError(
-            f"{name}: {misfit}",
+            f"{name}: {misfits[0]}",
             "Every task is one cell of both, with the same features.",
         )
     features = [cell.astype(np.float64) for cell in inputs]
@@ -200,23 +273,6 @@ def split_tasks(inputs: Any, targets: Any, variable: str) -> tuple[Any, Any, lis
     ):
         targets = list(targets)
     return inputs, targets, notes
-
-
-def _misfits(
-    inputs: list[Any], targets: list[Any], X: str, Y: str, width: int
-) -> Iterator[str]:
-    if len(inputs) != len(targets):
-        yield f"{counted(len(inputs), 'cell')} in {X}, {len(targets)} in {Y}"
-    for t, (a, b) in enumerate(zip(inputs, targets, strict=False), start=1):
-        if a.ndim != 2 or a.shape[1] != width:
-            yield f"cell {t} of {X} has shape {a.shape} where (n, {width}) is expected"
-        if b.size not in (
-            0,
-            max(b.shape),
-        ):  # the targets of a task may lie along either direction
-            yield f"cell {t} of {Y} has shape {b.shape} where (n, 1) is expected"
-        if len(a) != b.size:
-            yield f"task {t} has {counted(len(a), 'row')} in {X}, {b.size} in {Y}"
 
 
 def _plain(value: object, name: str, variable: str) -> np.ndarray | list[np.ndarray]:
@@ -270,17 +326,6 @@ class Element(NamedTuple):
     type: int
     data: memoryview
     end: int
-
-
-def feature_and_target_names(present: Collection[str]) -> tuple[str, str]:
-    """Return the names of features and targets: a complete pair, or features alone."""
-    for x, y in _USER_NAMES:
-        if x in present and y in present:
-            return x, y
-    for x, y in _USER_NAMES:
-        if x in present:
-            return x, y
-    return _USER_NAMES[0]
 
 
 def list_variables(content: bytes, wanted: Collection[str]) -> dict[str, str]:
@@ -399,7 +444,17 @@ def _check_array(
             data, label.end, order, [None, sizes[1] + 1] + [None] * parts, indices=2
         )
     elif number == CELL and wanted is not None:
-        kind = _check_cells(data, label.end, order, math.prod(sizes))
+        start = label.end
+        kinds = []
+        for _ in range(math.prod(sizes)):
+            cell = _element(data, start, order)
+            start = cell.end
+            _expect(cell.type == MATRIX, "a cell that is not an array")
+            # An empty cell may have no content at all.
+            if cell.data:
+                kinds.append(_check_array(cell.data, order, None)[1])
+            if kinds and kinds[-1] not in ("numeric", "sparse"):
+                return name, f"cell of {kinds[-1]}"
     return name, kind
 
 
@@ -421,19 +476,6 @@ def _check_values(
         _expect(
             rest == 0 and count in (None, n_values), "values that do not fill the array"
         )
-
-
-def _check_cells(data: memoryview, start: int, order: str, count: int) -> str:
-    """Check the cells of a cell array and return its class."""
-    for _ in range(count):
-        cell = _element(data, start, order)
-        start = cell.end
-        _expect(cell.type == MATRIX, "a cell that is not an array")
-        if cell.data:  # an empty cell may have no content at all
-            _, kind = _check_array(cell.data, order, None)
-            if kind not in ("numeric", "sparse"):
-                return f"cell of {kind}"
-    return "cell"
 
 
 def _expect(fine: bool, otherwise: str) -> None:

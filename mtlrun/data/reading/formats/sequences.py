@@ -13,14 +13,15 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator, Sequence
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import numpy as np
+import pandas as pd
 
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.names import TrainingColumns
+from mtlrun.data.reading.table import SEQUENCE, Table
 from mtlrun.errors import DataError, shorten
-
-if TYPE_CHECKING:
-    pass
 
 BASES = b"ACGT"
 IUPAC = b"ACGTURYSWKMBDHVN"
@@ -125,6 +126,13 @@ def _joined(pieces: list[bytes], name: str, line: int) -> bytes:
             "The file may be truncated; fetch it again.",
         )
     return b"".join(pieces)
+
+
+def fasta_table(file: DataFile, like: TrainingColumns | None = None) -> Table:
+    """Return a FASTA file as a table of one column of sequences."""
+    with file.open() as stream:
+        sequences = read_fasta(stream, file.where())[0]
+    return Table(file.where(), pd.DataFrame({SEQUENCE: sequences.astype(str)}))
 
 
 def read_fasta(

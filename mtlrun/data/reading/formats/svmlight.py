@@ -5,55 +5,98 @@ A file has one task, a task per ``qid``, or several labels per row.
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from scipy import sparse
+from sklearn.preprocessing import MultiLabelBinarizer
 
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.names import TrainingColumns, number_name
+from mtlrun.data.reading.table import TARGET, TASK, Table, default_names
 from mtlrun.errors import DataError, shorten
 
+#: Starts the names of the targets of files with several labels per row.
+_LABEL = "label "
 _ZERO, _SEVERAL = (
     re.compile(rb"^[^#\n]*[ \t]0+:", re.MULTILINE),
     re.compile(rb"^[^#\n:]*,", re.MULTILINE),
 )
 
 
-def counts_from_zero(content: bytes) -> bool:
-    """Whether the first feature has number 0.
+def svmlight_table(file: DataFile, like: TrainingColumns | None = None) -> Table:
+    """Return an svmlight file as a table: its targets, tasks and sparse features.
 
-    ``sklearn.datasets.dump_svmlight_file`` writes such files by default.
+    New rows have the features of the training rows: zeros at the end of a row are not
+    written.
     """
-    return _ZERO.search(content) is not None
-
-
-def refuse_feature_zero(content: bytes, name: str) -> None:
-    """Refuse a feature 0 in rows for a model without one.
-
-    Nobody can tell whether the rows have one more feature, or all are numbered from 0
-    that the training rows number from 1.
-
-    Raises
-    ------
-    DataError
-        With the line of the first feature 0.
-    """
-    match = _ZERO.search(content)
-    if match is None:
-        return
-    line = content.count(b"\n", 0, match.start()) + 1
-    raise DataError(
-        f"{name}:{line}: a feature has number 0, which no feature of the training rows "
-        "has",
-        "Number the features as in the training rows: add 1 to all numbers if these "
-        "rows count from 0, or leave out feature 0 if it is new.",
+    content = file.read_bytes().removeprefix(codecs.BOM_UTF8)
+    name = file.where()
+    model_columns: list[str] = []
+    if like is not None:
+        model_columns = list(like.columns)
+    indices = []
+    for column in model_columns:
+        if re.fullmatch("x(0|[1-9][0-9]{0,8})", column):
+            indices.append(int(column[1:]))
+    if indices:
+        is_zero_based = 0 in indices
+        if not is_zero_based:
+            # Nobody can tell whether the rows have one more feature, or all are numbered
+            # from 0 that the training rows number from 1.
+            match = _ZERO.search(content)
+            if match is not None:
+                line = content.count(b"\n", 0, match.start()) + 1
+                raise DataError(
+                    f"{name}:{line}: a feature has number 0, which no feature of the "
+                    "training rows has",
+                    "Number the features as in the training rows: add 1 to all numbers "
+                    "if these rows count from 0, or leave out feature 0 if it is new.",
+                )
+    else:
+        # As `sklearn.datasets.dump_svmlight_file` writes files by default.
+        is_zero_based = _ZERO.search(content) is not None
+    several = _SEVERAL.search(content) is not None
+    if any(column.startswith(_LABEL) for column in model_columns):
+        several = True
+    X, y, qid = read_svmlight(
+        content, name, zero_based=is_zero_based, multilabel=several
     )
-
-
-def has_several_labels(content: bytes) -> bool:
-    """Whether a row has several labels, separated by commas."""
-    return _SEVERAL.search(content) is not None
+    if indices:
+        # Zeros at the end of rows are not written, so that X may be too narrow.
+        X.resize(X.shape[0], max(X.shape[1], max(indices) + is_zero_based))
+    columns = default_names(X.shape[1], name, first=int(not is_zero_based))
+    if several:
+        binarizer = MultiLabelBinarizer()
+        values = 2.0 * binarizer.fit_transform(y) - 1.0
+        labels = [f"{_LABEL}{number_name(label)}" for label in binarizer.classes_]
+        targets = pd.DataFrame(values, columns=labels)
+        return Table(
+            name,
+            targets,
+            X,
+            columns,
+            default_targets=list(targets.columns),
+            named=False,
+        )
+    task = None
+    frame = pd.DataFrame({TARGET: y})
+    if len(np.unique(qid)) > 1 or like is not None:
+        task = TASK
+        frame[TASK] = qid
+    return Table(
+        name,
+        frame,
+        X,
+        columns,
+        default_targets=[TARGET],
+        default_task=task,
+        named=False,
+    )
 
 
 def read_svmlight(

@@ -10,9 +10,9 @@ import functools
 import io
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -27,6 +27,7 @@ from mtlrun.data.reading.names import (
     with_point,
     without_markers,
 )
+from mtlrun.data.reading.table import Table, note_numbers, type_objects
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
 
@@ -62,37 +63,15 @@ SAMPLE = 20
 _HEADER_LINES = 50
 
 
-class TextTable(NamedTuple):
-    """A table of text.
-
-    Attributes
-    ----------
-    frame : DataFrame
-        Numbers, and words as texts; missing cells are NaN.
-    header : bool
-        Whether the file names its columns; otherwise they are called x1, x2, ...
-    locate : callable
-        ``locate(row)`` is ``file:line``.
-    written : callable
-        ``written(column)`` reads a column again, as text: ``07`` and ``1.10`` where the
-        frame has 7 and 1.1.
-    """
-
-    frame: pd.DataFrame
-    header: bool
-    locate: Callable[[int], str]
-    written: Callable[[str], pd.Series]
-
-
-def read_text(
+def text_table(
     file: DataFile,
+    like: TrainingColumns | None = None,
     *,
     delimiter: str | None = DETECT,
     header: bool | None = None,
     skip: int = 0,
     text: Sequence[int] = (),
-    like: TrainingColumns | None = None,
-) -> TextTable:
+) -> Table:
     """Read a rectangular table of text.
 
     Parameters
@@ -113,13 +92,14 @@ def read_text(
         Positions of columns kept as texts, where nothing stands for a missing value;
         negative ones count from the end.
     like : TrainingColumns, optional
-        Those of the training rows. Their columns of names are read as text, where
+        Columns of the training rows. Columns of names are read as text, where
         ``NA`` is one of the names, or missing. A first line of numbers may name their
         columns.
 
     Returns
     -------
-    TextTable
+    Table
+        Its `locate` returns ``file:line``; `written` reads a column again, as text.
 
     Raises
     ------
@@ -181,14 +161,16 @@ def read_text(
         "names": list(range(width)),
         "keep_default_na": False,
         "skipinitialspace": True,
-        "decimal": ".",
         "low_memory": False,
         **_EXACT,
     }
+    decimal = "."
     if _decimal_comma(content, delimiter, name):
-        options["decimal"] = ","
+        decimal = ","
     first_character = sum(map(len, lines[:start]))
-    body = _Body(content, name, delimiter, start, first_character, width, options)
+    body = _Body(
+        content, name, delimiter, start, first_character, width, decimal, options
+    )
     frame = body.read(texts, names_by_column)
     frame.columns = pd.Index(columns)
     for k in texts:
@@ -196,8 +178,16 @@ def read_text(
     for k in range(width):
         if k not in texts and k not in names_by_column:
             column = frame[columns[k]]
-            frame[columns[k]] = _without_markers(column, options["decimal"])
-    if options["decimal"] == ",":
+            plain = without_markers(column)
+            # pandas compares whole cells, so a column of numbers with `NA ` came as
+            # texts.
+            if plain is not column:
+                cells_as_text = plain.dropna().astype(str)
+                numbers = cells_as_text.str.replace(decimal, ".", regex=False)
+                if all(map(is_number, numbers)):
+                    plain = pd.to_numeric(numbers).reindex(plain.index)
+            frame[columns[k]] = plain
+    if decimal == ",":
         # Names are texts: pandas has left the comma of 1,5 in them, but a model that
         # was fitted to another file knows 1.5.
         for k, words in names_by_column.items():
@@ -207,7 +197,18 @@ def read_text(
     def written(column: str) -> pd.Series:
         return body.read_as_written(columns.index(column)).rename(column)
 
-    return TextTable(frame, header, body.locate, written)
+    type_objects(frame)
+    notes = []
+    if header:
+        notes = note_numbers(columns)
+    return Table(
+        name,
+        frame,
+        named=header,
+        locate=body.locate,
+        written=written,
+        notes=notes,
+    )
 
 
 @dataclass(frozen=True)
@@ -228,8 +229,10 @@ class _Body:
         Index of its first character in `content`.
     width : int
         Number of columns.
+    decimal : str
+        Decimal mark of numbers.
     options : dict
-        Arguments of `pandas.read_csv`.
+        Other arguments of `pandas.read_csv`.
     """
 
     content: str
@@ -238,6 +241,7 @@ class _Body:
     first_line: int
     first_character: int
     width: int
+    decimal: str
     options: dict[str, Any]
 
     def read(
@@ -267,6 +271,7 @@ class _Body:
                 self._file(),
                 dtype=types,
                 na_values=markers,
+                decimal=self.decimal,
                 **self.options,
             )
         except (ValueError, pd.errors.ParserError) as error:
@@ -286,9 +291,10 @@ class _Body:
             usecols=[column],
             dtype=str,
             na_values=_missing(),
+            decimal=self.decimal,
             **self.options,
         )
-        return as_written(frame[column], self.options["decimal"])
+        return as_written(frame[column], self.decimal)
 
     def locate(self, row: int) -> str:
         """Return the file and line of a row."""
@@ -372,20 +378,6 @@ def _wrong_byte(
     return DataError(
         f"{name}:{line}:{column}: byte 0x{content[at]:02x} {problem}", remedy
     )
-
-
-def _without_markers(column: pd.Series, decimal: str) -> pd.Series:
-    """Return a column without the markers that have blanks around them.
-
-    pandas compares whole cells, so a column of numbers with ``NA `` came as texts.
-    """
-    plain = without_markers(column)
-    if plain is column:
-        return column
-    texts = plain.dropna().astype(str).str.replace(decimal, ".", regex=False)
-    if not all(map(is_number, texts)):
-        return plain
-    return pd.to_numeric(texts).reindex(plain.index)
 
 
 def _missing(model_names: Collection[str] = ()) -> list[str]:
@@ -482,7 +474,7 @@ def names_columns(
     below : sequence of sequence of str
         Some rows below.
     like : TrainingColumns, optional
-        Those of the training rows, where new rows are read.
+        Columns of the training rows, where new rows are read.
     """
     if not all(map(is_number, cells)):
         return True

@@ -8,11 +8,99 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from pandas.io.parsers import TextParser
 
+from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.formats.text import (
+    COMPLETE,
+    SAMPLE,
+    checked_names,
+    names_columns,
+)
+from mtlrun.data.reading.frames import column_name, typed
+from mtlrun.data.reading.names import (
+    TrainingColumns,
+    number_name,
+    texts_of,
+    without_markers,
+)
+from mtlrun.data.reading.table import (
+    DAMAGE,
+    Table,
+    default_names,
+    note_numbers,
+    optional_module,
+)
 from mtlrun.errors import DataError
 from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_members
+
+
+def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
+    """Return the first sheet of a workbook.
+
+    Its first row names the columns unless all its cells are numbers.
+    """
+    raw = file.read_bytes()
+    name = file.where()
+    optional_module("openpyxl", "excel", name)
+    try:
+        sheet = read_sheet(raw, name)
+    except DataError:
+        raise
+    # Errors for an archive that is not a workbook; XML has SyntaxErrors.
+    except (*DAMAGE, ArithmeticError, SyntaxError, AttributeError) as error:
+        raise DataError(
+            f"{name}: not a readable .xlsx workbook ({error})", COMPLETE
+        ) from None
+    # Rows that are only formatted count as rows of the sheet.
+    sheet = sheet.dropna(how="all")
+    if sheet.empty:
+        raise DataError(
+            f"{name}: no rows in its first sheet", "Put the table into the first sheet."
+        )
+    first = [_python_value(cell) for cell in sheet.iloc[0]]
+    cells = [_header_name(cell) for cell in first]
+    below = [
+        [_header_name(_python_value(cell)) for cell in row]
+        for row in sheet.iloc[1 : 1 + SAMPLE].itertuples(index=False)
+    ]
+    has_header = all(isinstance(cell, str) for cell in first)
+    has_header = has_header or names_columns(cells, below, like)
+    notes = []
+    if has_header:
+        names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
+        notes = note_numbers(names)
+    else:
+        names = default_names(len(cells), name)
+    rows = sheet.iloc[int(has_header) :]
+    frame = rows.reset_index(drop=True).set_axis(names, axis=1)
+    texts = texts_of(like)
+    for column in names:
+        plain = without_markers(frame[column], texts.get(column, ()))
+        frame[column] = typed(plain)
+
+    def locate(row: int) -> str:
+        return f"{name}:{rows.index[row] + 1}"
+
+    return Table(name, frame, named=has_header, locate=locate, notes=notes)
+
+
+def _python_value(cell: Any) -> Any:
+    """Return a cell as a value of Python if it is one of numpy."""
+    if isinstance(cell, np.generic):
+        return cell.item()
+    return cell
+
+
+def _header_name(cell: Any) -> str:
+    """Return the name that a cell of the first row stands for, "" if it is empty."""
+    if pd.isna(cell):
+        return ""
+    if isinstance(cell, float):
+        return column_name(number_name(cell))
+    return column_name(str(cell))
 
 
 def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
