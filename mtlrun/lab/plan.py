@@ -409,7 +409,9 @@ def _rows_of(
         Name in the rows; "" for the main interpretation.
     """
     for method in scenario.methods:
-        make_jobs = _analysis_jobs if method.measure else _fit_jobs
+        make_jobs = _fit_jobs
+        if method.measure:
+            make_jobs = _analysis_jobs
         for job in make_jobs(spec, scenario, builder, method):
             yield PlannedJob(
                 reading=interpretation,

@@ -74,7 +74,7 @@ class Quantity(Stored):
     greater_is_better: bool | None = None
 
 
-class Published(Stored):
+class StoredCurves(Stored):
     """Published curves that an experiment names."""
 
     curves: list[PublishedCurve] = []
@@ -102,7 +102,7 @@ class StoredExperiment(Stored):
     paper_datasets: Names = []
     methods: list[str] = []
     datasets: dict[str, StoredDataset] = {}
-    published: Published = Published()
+    published: StoredCurves = StoredCurves()
     quantities: dict[str, Quantity] = {}
     reading: str = ""
     readings: dict[str, StoredInterpretation] = {}

@@ -168,10 +168,12 @@ def verify(
             )
     possible = [trial for trial in trials if not trial.refused]
     selected = _select(possible, sample, seconds, search)
+
     # Jobs with the same data are neighbors, because loaded data are kept.
-    selected.sort(
-        key=lambda trial: json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
-    )
+    def dataset_key(trial: Trial) -> str:
+        return json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
+
+    selected.sort(key=dataset_key)
     yield from (trial for trial in trials if trial.refused)
     finished: list[Trial] = []
     try:

@@ -157,8 +157,40 @@ class Report:
 
     @cached_property
     def summary(self) -> list[str]:
-        """Findings, and counts of verdicts and jobs, in sentences."""
-        return _summary_lines(self)
+        """Findings, counts of verdicts and jobs, and warnings about the files."""
+        run = self.run
+        lines = []
+        jobs = f"{job_counts_text(self.job_counts)}."
+        # Missing jobs come first, because they put everything below into question.
+        if is_partial(self):
+            lines.append(f"PARTIAL RUN: {jobs}")
+            if run.experiment.command:
+                lines.append(f"To finish it: {run.experiment.command}")
+        lines += findings(self.claims)
+        verdicts = paper_verdicts(self.references)
+        lines += verdict_lines(self.claims, verdicts, "paper")
+        if not is_partial(self):
+            lines.append(jobs)
+        if run.altered:
+            lines.append(
+                "run.json was modified after it was written; rerun before trusting this "
+                "report."
+            )
+        if run.unreadable:
+            records = counted(len(run.unreadable), "record")
+            lines.append(f"{records} altered or damaged, and left out.")
+        if run.unsound:
+            cells = counted(len(run.unsound), "cell")
+            lines.append(f"The test scores of {cells} are missing or damaged.")
+        n_earlier = sum(record.protocol != PROTOCOL for record in run.records.values())
+        if n_earlier:
+            verb = "cells were"
+            if n_earlier == 1:
+                verb = "cell was"
+            lines.append(
+                f"{n_earlier} {verb} computed by an earlier version of mtlrun (protocol 1)."
+            )
+        return lines
 
     def frame(self) -> pd.DataFrame:
         """Return a table of results, one row per job, see `mtlrun.load_results`."""
@@ -383,41 +415,4 @@ def verdict_lines(
                 texts.append(f"{counts[verdict]} {verdict.label}")
         count = counted(len(verdicts), "printed number")
         lines.append(f"{count}: {', '.join(texts)}.")
-    return lines
-
-
-def _summary_lines(report: Report) -> list[str]:
-    """Return findings, counts, and warnings about damaged or old files."""
-    run = report.run
-    lines = []
-    jobs = f"{job_counts_text(report.job_counts)}."
-    # Missing jobs come first, because they put everything below into question.
-    if is_partial(report):
-        lines.append(f"PARTIAL RUN: {jobs}")
-        if run.experiment.command:
-            lines.append(f"To finish it: {run.experiment.command}")
-    lines += findings(report.claims)
-    verdicts = paper_verdicts(report.references)
-    lines += verdict_lines(report.claims, verdicts, "paper")
-    if not is_partial(report):
-        lines.append(jobs)
-    if run.altered:
-        lines.append(
-            "run.json was modified after it was written; rerun before trusting this "
-            "report."
-        )
-    if run.unreadable:
-        records = counted(len(run.unreadable), "record")
-        lines.append(f"{records} altered or damaged, and left out.")
-    if run.unsound:
-        cells = counted(len(run.unsound), "cell")
-        lines.append(f"The test scores of {cells} are missing or damaged.")
-    n_earlier = sum(record.protocol != PROTOCOL for record in run.records.values())
-    if n_earlier:
-        verb = "cells were"
-        if n_earlier == 1:
-            verb = "cell was"
-        lines.append(
-            f"{n_earlier} {verb} computed by an earlier version of mtlrun (protocol 1)."
-        )
     return lines

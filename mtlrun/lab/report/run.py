@@ -29,7 +29,7 @@ from mtlrun.lab.stored import (
 )
 from mtlrun.parallel.status import FAILED, TIMEOUT
 from mtlrun.stats import PairedTest
-from mtlrun.utils.io import DIGEST, jsonable, sealed
+from mtlrun.utils.io import jsonable, unsealed
 from mtlrun.utils.text import cleaned
 
 #: Outcomes of planned jobs, besides `FAILED` (see `outcome_of`).
@@ -279,7 +279,11 @@ def read_run(folder: Path) -> Run:
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
-    unsealed = {key: value for key, value in raw.items() if key != DIGEST}
+    altered = False
+    try:
+        unsealed(raw)
+    except ValueError:
+        altered = True
     main, *others = experiments_of(raw, folder / RUN_FILE)
     run = Run(
         folder=folder,
@@ -287,7 +291,7 @@ def read_run(folder: Path) -> Run:
         planned=[job for job in main.cells if not job.reading],
         provenance=read_provenance(folder),
         verified=read_verified(folder),
-        altered=sealed(unsealed) != raw,
+        altered=altered,
         paired=stored_tests(stored.packed.paired),
     )
     for experiment in others:

@@ -12,10 +12,9 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
-
-from pydantic import BaseModel
 
 from mtlrun.engine.packed import n_candidates, n_fits
 from mtlrun.engine.record import CELLS, Record, ResultKey
@@ -32,7 +31,6 @@ from mtlrun.lab.report.run import (
     results_of,
 )
 from mtlrun.lab.stored import (
-    Invocation,
     Quantity,
     StoredDataset,
     made_and_verified,
@@ -160,9 +158,10 @@ def protocol_section(run: Run) -> Section:
         "Tests": spec.statistics,
     }
     for title, quoted_section in quoted.items():
-        text = format_mapping(plain_section(quoted_section))
-        if text:
-            section.lines.append(f"{title}: {text}.")
+        if quoted_section is not None:
+            text = format_mapping(quoted_section.model_dump(exclude_unset=True))
+            if text:
+                section.lines.append(f"{title}: {text}.")
     for dataset in spec.datasets:
         settings = format_mapping(dataset.sections)
         if settings:
@@ -171,13 +170,6 @@ def protocol_section(run: Run) -> Section:
         overrides = ", ".join(map(str, run.experiment.overrides))
         section.lines.append(f"Overrides: {overrides}.")
     return section
-
-
-def plain_section(section: BaseModel | None) -> dict[str, Any] | None:
-    """Return what an experiment says in a section; None without the section."""
-    if section is None:
-        return None
-    return section.model_dump(exclude_unset=True)
 
 
 def rerun_section(run: Run) -> Section:
@@ -608,9 +600,11 @@ def cost_section(run: Run) -> Section:
         section.lines.append(f"{searches} took {significant(search_seconds)} s.")
     wall_times = []
     for invocation in run.provenance:
-        seconds = _wall_seconds(invocation)
-        if seconds is not None:
-            wall_times.append(seconds)
+        # A command that was killed has no end.
+        with suppress(ValueError, TypeError):
+            start = datetime.fromisoformat(str(invocation.started))
+            end = datetime.fromisoformat(str(invocation.finished))
+            wall_times.append((end - start).total_seconds())
     if wall_times:
         invocations = counted(len(wall_times), "invocation")
         total = significant(math.fsum(wall_times))
@@ -638,16 +632,6 @@ def _search_seconds(record: Record) -> float:
 
 def _total_seconds(record: Record) -> float:
     return float(record.seconds.get("total", record.seconds.get("fit")) or 0)
-
-
-def _wall_seconds(invocation: Invocation) -> float | None:
-    """Return the duration of an invocation, None if it was killed."""
-    try:
-        start = datetime.fromisoformat(str(invocation.started))
-        end = datetime.fromisoformat(str(invocation.finished))
-        return (end - start).total_seconds()
-    except (ValueError, TypeError):
-        return None
 
 
 # ------------------------------------------------------------ every job
