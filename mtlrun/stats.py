@@ -1,4 +1,4 @@
-"""Tests that compare methods over splits or data sets.
+"""Means over splits, and tests that compare methods over splits or data sets.
 
 Tables have one row per block (data set, or split of one data set) and one column per
 method. Demsar, "Statistical Comparisons of Classifiers over Multiple Data Sets", JMLR 7
@@ -11,7 +11,10 @@ wait for it.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any, Literal
 
 import numpy as np
@@ -19,6 +22,46 @@ from numpy.typing import ArrayLike
 
 #: Largest number of pairs for which the signed-rank distribution is enumerated.
 EXACT_LIMIT = 50
+
+
+def std(values: Iterable[float]) -> float | None:
+    """Return the sample standard deviation; None for fewer than two values."""
+    values = list(values)
+    if len(values) < 2:
+        return None
+    return stdev(values)
+
+
+def task_means(
+    values_by_split: Sequence[Sequence[float | None]],
+) -> list[float | None]:
+    """Average the values of each task over the splits in which they are defined.
+
+    Parameters
+    ----------
+    values_by_split : sequence of sequences
+        By split, the values of all tasks; None or NaN if undefined.
+
+    Returns
+    -------
+    list of float or None
+        None for tasks without a defined value. Empty if the splits have different
+        numbers of tasks.
+    """
+    n_tasks = {len(values) for values in values_by_split}
+    if len(n_tasks) != 1:
+        return []
+    means: list[float | None] = []
+    for task_values in zip(*values_by_split, strict=True):
+        defined = []
+        for value in task_values:
+            if value is not None and not math.isnan(value):
+                defined.append(value)
+        mean = None
+        if defined:
+            mean = fmean(defined)
+        means.append(mean)
+    return means
 
 
 @dataclass(frozen=True)

@@ -138,8 +138,8 @@ def main() -> None:
     parser.add_argument("--to", type=Path, help="file; default: that of the analyses")
     options = parser.parse_args()
     run = read_run(options.folder)
-    made_by = f"{run.info['id']}, profile {run.profile}; scripts/atlas_pairs.py"
-    if run.info["id"] == "atlas/verdicts":
+    made_by = f"{run.spec.id}, profile {run.experiment.profile}; scripts/atlas_pairs.py"
+    if run.spec.id == "atlas/verdicts":
         path = options.to or configs_dir() / VERDICTS
         write_lines(path, made_by, verdict_lines(run))
         sys.stdout.write(f"{path}\n")

@@ -53,7 +53,7 @@ KEPT = ("error", "gain", "over alone")
 
 def kind_of(run: Run, label: str) -> str:
     """Return what kind of table a data set is."""
-    card = load_card(str(run.datasets[label]["id"]))
+    card = load_card(run.datasets[label].id)
     if card.simulated:
         return "simulated"
     if card.design == "ragged":
@@ -135,7 +135,7 @@ def main() -> None:
     given = parser.parse_args()
     run = read_run(given.folder)
     comment = (
-        f"atlas/gain, profile {run.profile}, computed until {last_day(run)}; made by "
+        f"atlas/gain, profile {run.experiment.profile}, computed until {last_day(run)}; made by "
         "scripts/atlas_tables.py"
     )
     for name, lines in ((GAINS, gains(run)), (METHODS, methods(run))):

@@ -279,11 +279,11 @@ def claims_page(overview: Overview, paper: str, words: dict[str, Any]) -> str:
     blocks += _readings(overview, [*theirs, *elsewhere, *audits])
     reports = ReportTable.of("report", "what it is", "made with")
     for e in entries:
-        info = e.report.run.info
+        run = e.report.run
         name = e.path.partition("/")[2]
         link = Styled(name, address=f"{name}/report.md")
-        command = f"`{info.get('command', '')}`"
-        reports.rows.append([link, str(info.get("title", "")), command])
+        command = f"`{run.experiment.command}`"
+        reports.rows.append([link, run.spec.title, command])
     return _joined([*blocks, "## Reports", markdown_grid(reports)])
 
 
@@ -293,7 +293,7 @@ def _joined(blocks: Sequence[str]) -> str:
 
 
 def _citation(entries: Sequence[RunReport]) -> str:
-    return min((str(e.report.run.info["paper"]["cite"]) for e in entries), key=len)
+    return min((e.report.run.spec.paper.cite for e in entries), key=len)
 
 
 def _listed(intro: str, texts: Sequence[str]) -> str:
@@ -388,7 +388,7 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
             continue
         if drawn:
             shown.add(entry.id)
-            title = str(entry.report.run.info.get("title", ""))
+            title = entry.report.run.spec.title
             found.append(f"**{title}** (`{entry.path}`). {source or ''}".strip())
         for name in drawn[:MOST_FIGURES]:
             words = Path(name).stem.replace("-", " ")

@@ -11,7 +11,20 @@ import pytest
 
 from mtlrun.engine.job import choose
 from mtlrun.engine.record import JobKind, Record
+from mtlrun.lab.stored import StoredExperiment, upgrade
 from mtlrun.utils.io import sealed
+
+
+def stored_experiment(**content: Any) -> StoredExperiment:
+    """Return an experiment as read from a run.json with some content."""
+    config = {
+        "id": "made/table1",
+        "title": "Made by hand",
+        "metrics": ["auc"],
+        "methods": [{"label": "A", "estimator": "RidgeSTL"}],
+        **content.pop("config", {}),
+    }
+    return StoredExperiment.model_validate(upgrade({**content, "config": config}))
 
 
 class FolderMaker:

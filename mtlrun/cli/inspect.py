@@ -303,11 +303,10 @@ def _print_status(
 
 def _provenance_lines(run_plan: Plan, states: Sequence[JobState]) -> list[str]:
     """Return which commits computed the cells, and whether they were verified since."""
-    from mtlrun.engine.stored import VERIFIED
-    from mtlrun.lab.stored import made_and_verified, read_sound
+    from mtlrun.lab.stored import made_and_verified, read_verified
 
     commits = [state.commit for _, state in _wanted(run_plan, states)]
-    verified = read_sound(run_plan.folder / VERIFIED)
+    verified = read_verified(run_plan.folder)
     return made_and_verified(commits, verified, _commit_age)
 
 

@@ -134,7 +134,7 @@ def _plot_run(folder: Path, kind: str | None, out: Path | None) -> None:
     if kind is None:
         fitting = fitting_kinds(folder)
     if kind is None and not fitting:
-        needs = "; ".join(f"{name} needs {KINDS[name].needs}" for name in KINDS)
+        needs = "; ".join(f"{name} needs {KINDS[name]}" for name in KINDS)
         raise UserError(f"{folder}: there is nothing to draw", f"{needs}.")
     chosen = kind or fitting[0]
     out = out or _figure_file(folder, chosen)

@@ -27,8 +27,8 @@ from mtlrun.comparison.gain import (
     squared_losses,
     task_scales,
 )
-from mtlrun.engine.evaluation import std, task_means
 from mtlrun.show.quantities import AUC, NMSE
+from mtlrun.stats import std, task_means
 
 Array = np.ndarray
 

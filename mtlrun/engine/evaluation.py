@@ -9,12 +9,8 @@ decompositions, and the positions of the tasks.
 from __future__ import annotations
 
 import inspect
-import math
-import statistics
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -486,40 +482,3 @@ def shrunken_variances(variances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     average = total.sum() / sizes.sum()
     shrinkage = VARIANCE_SHRINKAGE_ROWS
     return np.asarray((total + shrinkage * average) / (sizes + shrinkage))
-
-
-def std(values: Iterable[float]) -> float | None:
-    """Return the sample standard deviation; None for fewer than two values."""
-    values = list(values)
-    if len(values) < 2:
-        return None
-    return statistics.stdev(values)
-
-
-def task_means(
-    values_by_split: Sequence[Sequence[float | None]],
-) -> list[float | None]:
-    """Average the values of each task over the splits in which they are defined.
-
-    Parameters
-    ----------
-    values_by_split : sequence of sequences
-        By split, the values of all tasks; None or NaN if undefined.
-
-    Returns
-    -------
-    list of float or None
-        None for tasks without a defined value. Empty if the splits have different
-        numbers of tasks.
-    """
-    n_tasks = {len(values) for values in values_by_split}
-    if len(n_tasks) != 1:
-        return []
-    means: list[float | None] = []
-    for task_values in zip(*values_by_split, strict=True):
-        defined = []
-        for value in task_values:
-            if value is not None and not math.isnan(value):
-                defined.append(value)
-        means.append(fmean(defined) if defined else None)
-    return means

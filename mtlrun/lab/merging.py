@@ -9,7 +9,7 @@ from pathlib import Path
 from mtlrun.engine.packed import PACKED, is_without_plan
 from mtlrun.engine.record import CELLS, Record
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import PROVENANCE, RUN_FILE
+from mtlrun.engine.stored import PROVENANCE, RUN_FILE, read_json, read_raw
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.run import (
@@ -22,7 +22,6 @@ from mtlrun.lab.report.run import (
     storable_tests,
     stored_tests,
 )
-from mtlrun.lab.stored import read_json, read_raw
 from mtlrun.utils.processes import exclusive_lock
 
 
@@ -91,7 +90,7 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
     if is_compact and jobs_with_outcome(run, MISSING):
         raise DataError(
             f"{folder} is compact: it does not say which jobs are missing",
-            f"Start the run, which writes its plan: {run.info.get('command')}",
+            f"Start the run, which writes its plan: {run.experiment.command}",
         )
     theirs = _records_of(run, other)
     planned_keys = dict.fromkeys(job.key for job in all_planned_jobs(run))
@@ -174,8 +173,8 @@ def _finished(records: Store, key: str) -> Record | None:
 
 def _refuse_other_plan(run: Run, other_run: Run, other: Path) -> None:
     """Refuse a run of another experiment, or with another key of the same job."""
-    our_id = run.info.get("id")
-    their_id = other_run.info.get("id")
+    our_id = run.spec.id
+    their_id = other_run.spec.id
     if their_id != our_id:
         raise DataError(
             f"{other} is a run of {their_id}, not of {our_id}",
@@ -198,5 +197,5 @@ def _planned_keys(run: Run) -> dict[tuple[str, str], str]:
     keys = {}
     for interpretation in (run, *run.others):
         for job in interpretation.planned:
-            keys[interpretation.reading, job.name] = job.key
+            keys[interpretation.experiment.reading, job.name] = job.key
     return keys

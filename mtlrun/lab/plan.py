@@ -43,7 +43,7 @@ from mtlrun.engine.job import (
 from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.engine.store import Store, write_new
-from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE
+from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.errors import ConfigError, UnknownNameError
 from mtlrun.lab.experiment.checks import read_curves
 from mtlrun.lab.experiment.spec import (
@@ -56,7 +56,7 @@ from mtlrun.lab.experiment.spec import (
 )
 from mtlrun.lab.row_filters import ALL_INTERPRETATIONS, in_interpretation, matching
 from mtlrun.lab.scenarios import Scenario, scenarios
-from mtlrun.lab.stored import read_sound, read_sound_plan
+from mtlrun.lab.stored import read_sound_plan
 from mtlrun.utils.io import file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 
@@ -409,7 +409,9 @@ def _rows_of(
         Name in the rows; "" for the main interpretation.
     """
     for method in scenario.methods:
-        make_jobs = _analysis_jobs if method.measure else _fit_jobs
+        make_jobs = _fit_jobs
+        if method.measure:
+            make_jobs = _analysis_jobs
         for job in make_jobs(spec, scenario, builder, method):
             yield PlannedJob(
                 reading=interpretation,

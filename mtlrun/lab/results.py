@@ -20,7 +20,7 @@ from mtlrun.engine.packed import (
 )
 from mtlrun.engine.run import CANNOT_WRITE_REMEDY, run
 from mtlrun.engine.store import Store, write_new
-from mtlrun.engine.stored import AGAIN, RUN_FILE
+from mtlrun.engine.stored import AGAIN, RUN_FILE, read_raw
 from mtlrun.errors import DataError, with_arguments
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import Plan, plan
@@ -28,7 +28,7 @@ from mtlrun.lab.report.build import Report, build_report
 from mtlrun.lab.report.figures import FIGURES
 from mtlrun.lab.report.formats import FORMATS, write_report
 from mtlrun.lab.report.run import Run, storable_tests
-from mtlrun.lab.stored import read_plan, read_raw
+from mtlrun.lab.stored import read_plan
 from mtlrun.parallel.progress import Progress
 from mtlrun.utils.io import (
     DIGEST,
@@ -151,7 +151,7 @@ def write_results(planned: Plan) -> Report:
         planned.store().pack(
             (row.job.key for row in planned.rows),
             paired=storable_tests(report.run.paired),
-            with_curves=not report.run.sweep,
+            with_curves=report.run.spec.sweep is None,
         )
         # The report comes last: a run whose report is current is not written again.
         write_report(report, folder)
@@ -271,7 +271,7 @@ def _pack_with_plan(
         [entry["key"] for entry in plan_json["cells"]],
         paired=storable_tests(run.paired),
         plan=plan_json,
-        with_curves=not run.sweep,
+        with_curves=run.spec.sweep is None,
         task_digits=task_digits,
         into=trial,
     )

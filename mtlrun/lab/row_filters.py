@@ -102,7 +102,14 @@ def matching(rows: Sequence[PlannedJob], only: Iterable[str]) -> list[bool]:
         for part in _parts(text, labels):
             key, pattern = _parse(part, labels)
             patterns.setdefault(key, []).append(pattern)
-    return [_matches_all(row_labels, patterns) for row_labels in labels]
+    are_matching = []
+    for row_labels in labels:
+        is_matching = True
+        for key, alternatives in patterns.items():
+            label = row_labels[key]
+            is_matching &= any(_matches(label, pattern) for pattern in alternatives)
+        are_matching.append(is_matching)
+    return are_matching
 
 
 def _parts(text: str, labels: Sequence[Mapping[str, str]]) -> list[str]:
@@ -138,17 +145,6 @@ def _parse(part: str, labels: Sequence[Mapping[str, str]]) -> tuple[str, str]:
             hint = f"Did you mean {' or '.join(map(repr, near))}?"
         raise NoMatchError(f"--only {key}={pattern}: matches no {key}", hint)
     return key, pattern
-
-
-def _matches_all(
-    row_labels: Mapping[str, str], patterns: Mapping[str, Sequence[str]]
-) -> bool:
-    """Whether a row matches a pattern of each key."""
-    for key, alternatives in patterns.items():
-        label = row_labels[key]
-        if not any(_matches(label, pattern) for pattern in alternatives):
-            return False
-    return True
 
 
 def _matches(label: str, pattern: str) -> bool:

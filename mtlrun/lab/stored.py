@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mtlrun.engine import stored
 from mtlrun.engine.packed import PACKED, is_without_plan, with_plan
@@ -21,24 +21,14 @@ from mtlrun.engine.record import CELLS, ResultKey
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import AGAIN, KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
-from mtlrun.lab.experiment.claims import (
-    Claim,
-    Limits,
-    Main,
-    Names,
-    Paper,
-    PublishedCurve,
-    Reference,
-    Statistics,
-    Sweep,
-    TableLayout,
-    TimingSpec,
-    Tolerance,
-)
+from mtlrun.lab.experiment.claims import Main, Names, PublishedCurve
+from mtlrun.lab.experiment.spec import MethodSpec, Spec
 from mtlrun.utils.io import as_list
 from mtlrun.utils.text import cleaned
 
-Facts = dict[str, Any]
+#: Keys of the section `config` of ``run.json``, and of its entries of `methods`.
+_CONFIG_KEYS = {"schema", *Spec.model_fields}
+_METHOD_KEYS = {*MethodSpec.model_fields}
 
 
 class Stored(BaseModel):
@@ -47,89 +37,115 @@ class Stored(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
-class _Axis(Stored):
+class Axis(Stored):
+    """Position of a data set in a sweep: its label without the value, and the value."""
+
     of: str
     value: Any
 
 
-class _Data(Stored):
-    axis: _Axis | None = None
-    files: Facts | None = None
-    options: Facts | None = None
-    statistics: Facts | None = None
-    tasks: list[Any] | None = None
+class StoredDataset(Stored):
+    """Data set of a run; all fields are empty if the plan does not describe it."""
+
+    id: str = ""
+    title: str | None = None
+    simulated: bool = False
+    fingerprint: str = ""
+    options: dict[str, Any] = {}
+    statistics: dict[str, Any] = {}
+    files: dict[str, str] = {}
+    tasks: list[Any] = []
+    licence: str | None = None
+    citation: str = ""
+    notes: str = ""
+    axis: Axis | None = None
+
+    def marked(self, name: str) -> str:
+        """Add "(simulated)" to a name of simulated data, unless the name says so."""
+        if self.simulated and "simulated" not in name.lower():
+            return f"{name} (simulated)"
+        return name
 
 
-class _DataSpec(Stored):
-    id: str | None = None
-    label: str | None = None
+class Quantity(Stored):
+    """Quantity of an analysis."""
 
-
-class _Method(Stored):
-    label: str | None = None
-    estimator: str | None = None
-    measure: str | None = None
-    params: Facts | None = None
-    grid: Facts | None = None
-
-
-class _Config(Stored):
-    metrics: Annotated[list[str], BeforeValidator(as_list)] | None = None
-    methods: Annotated[list[_Method], BeforeValidator(as_list)] | None = None
-    datasets: Annotated[list[_DataSpec | str], BeforeValidator(as_list)] | None = None
-    claims: Annotated[list[Claim], BeforeValidator(as_list)] | None = None
-    reference: Annotated[list[Reference], BeforeValidator(as_list)] | None = None
-    tolerance: Annotated[list[Tolerance], BeforeValidator(as_list)] | None = None
-    timing: TimingSpec | None = None
-    limits: Limits | None = None
-    selection: Facts | None = None
-    statistics: Statistics | None = None
-    split: Facts | None = None
-    sweep: Sweep | None = None
-    table: TableLayout | None = None
-
-
-class _Published(Stored):
-    curves: list[PublishedCurve] | None = None
-
-
-class _QuantityFacts(Stored):
     text: str | None = None
     greater_is_better: bool | None = None
 
 
-class StoredPlan(Stored):
-    """``run.json``, and its entry of an interpretation."""
+class StoredCurves(Stored):
+    """Published curves that an experiment names."""
 
-    cells: list[Annotated[ResultKey, BeforeValidator(ResultKey.read)]] = []
-    methods: list[str] | None = None
-    datasets: dict[str, _Data | None] | None = None
-    config: _Config | None = None
-    paper: Paper | None = None
-    paper_datasets: Names | None = None
-    published: _Published | None = None
-    quantities: dict[str, _QuantityFacts] | None = None
-    readings: dict[str, StoredPlan] | None = None
-    overrides: list[Any] | None = None
-    id: str | None = None
-    command: str | None = None
-    why: str | None = None
+    curves: list[PublishedCurve] = []
+
+
+class StoredInterpretation(Stored):
+    """Entry of an interpretation: its sentences, and what differs from the main one."""
+
+    why: str = ""
     main: Main | None = None
+    because: str | None = None
+    plausible: bool = True
+    config: dict[str, Any] | None = None
+    datasets: dict[str, StoredDataset] | None = None
+    methods: list[str] | None = None
+
+
+class StoredExperiment(Stored):
+    """``run.json`` under one interpretation."""
+
+    spec: Spec = Field(alias="config")
+    profile: str = ""
+    overrides: list[Any] = []
+    command: str = ""
+    paper_datasets: Names = []
+    methods: list[str] = []
+    datasets: dict[str, StoredDataset] = {}
+    published: StoredCurves = StoredCurves()
+    quantities: dict[str, Quantity] = {}
+    reading: str = ""
+    readings: dict[str, StoredInterpretation] = {}
+    cells: list[Annotated[ResultKey, BeforeValidator(ResultKey.read)]] = []
+
+
+class Invocation(Stored):
+    """Entry of ``provenance.json``: a command that computed something, and where."""
+
+    mtlrun: Any = None
+    commit: Any = None
+    dirty: Any = None
+    python: Any = None
+    blas: Any = None
+    os: Any = None
+    cpu: Any = None
+    cores: Any = None
+    ram_gb: Any = None
+    jobs: Any = None
+    n_computed: Any = None
+    started: Any = None
+    finished: Any = None
+    packages: dict[str, Any] | None = None
 
 
 class Provenance(Stored):
     """``provenance.json``."""
 
-    runs: list[Facts] | None = None
+    runs: list[Invocation] | None = None
 
 
-class _Maker(Stored):
+class Maker(Stored):
+    """Code that recomputed jobs."""
+
     mtlrun: str | None
     commit: str | None
     dirty: bool | None
+    package: str | None = None
 
 
-class _Verified(Stored):
+class VerifiedJob(Stored):
+    """Agreement of a recomputed job with its record."""
+
     key: str
     digits: float
     quantity: str | None
@@ -141,62 +157,48 @@ class _Verified(Stored):
 class Verified(Stored):
     """``verified.json``."""
 
-    made_by: _Maker
+    made_by: Maker
     date: str
     finished: int
     not_tried: dict[str, int]
-    cells: list[_Verified]
+    cells: list[VerifiedJob]
 
 
-#: Name of a file -> its model.
-MODELS: dict[str, type[Stored]] = {
-    RUN_FILE: StoredPlan,
-    PROVENANCE: Provenance,
-    VERIFIED: Verified,
-}
+_Model = TypeVar("_Model", bound=Stored)
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object as `read_raw`, and clean its texts of control characters."""
-    value = read_raw(path)
-    if value is None:
-        return None
-    return dict(cleaned(value))
-
-
-def read_raw(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object of a folder of results as `mtlrun.engine.stored.read_raw`.
-
-    Files of experiments are checked, too.
-
-    Returns
-    -------
-    dict or None
-        None if there is no file.
+def validated(model: type[_Model], content: Mapping[str, Any], path: Path) -> _Model:
+    """Return the content of a file as an object.
 
     Raises
     ------
     DataError
-        If the file is damaged, too large, or does not fit the model of its name. The
-        message names the key.
+        If it does not fit the model. The message names the key.
     """
-    value = stored.read_raw(path)
-    if value is not None:
-        _check(path, value)
-    return value
-
-
-def _check(path: Path, value: dict[str, Any]) -> None:
-    """Refuse values that do not fit the model of a file."""
-    model = MODELS.get(path.name)
-    if model is None:
-        return
     try:
-        model.model_validate(value)
+        return model.model_validate(content)
     except ValidationError as error:
         first_problem = error.errors(include_url=False)[0]
         key = ".".join(map(str, first_problem["loc"]))
         raise stored.not_a_result(path, key, first_problem["msg"]) from None
+
+
+def read_provenance(folder: Path) -> list[Invocation]:
+    """Read the invocations of a run, the newest last; [] if there are none."""
+    path = folder / PROVENANCE
+    return validated(Provenance, stored.read_json(path) or {}, path).runs or []
+
+
+def read_verified(folder: Path) -> Verified | None:
+    """Read ``verified.json``; None if there is none or it is damaged."""
+    path = folder / VERIFIED
+    try:
+        content = stored.read_json(path)
+        if not content:
+            return None
+        return validated(Verified, content, path)
+    except DataError:
+        return None
 
 
 def read_plan(folder: Path, records: Store) -> dict[str, Any] | None:
@@ -212,15 +214,14 @@ def read_plan(folder: Path, records: Store) -> dict[str, Any] | None:
     Returns
     -------
     dict or None
-        None if there is no file.
+        Content as it was written; None if there is no file.
 
     Raises
     ------
     DataError
         If it is damaged, or if the plan is in packed records that cannot be read.
     """
-    path = folder / RUN_FILE
-    raw = read_raw(path)
+    raw = stored.read_raw(folder / RUN_FILE)
     if raw is None:
         return None
     complete = with_plan(raw, records.packed)
@@ -228,7 +229,6 @@ def read_plan(folder: Path, records: Store) -> dict[str, Any] | None:
         file = folder / PACKED
         reason = records.packed.damage or "missing, but it has the plan of the run"
         raise DataError(f"{file}: {reason}", AGAIN)
-    _check(path, complete)
     return complete
 
 
@@ -240,17 +240,80 @@ def read_sound_plan(folder: Path, records: Store) -> dict[str, Any]:
         return {}
 
 
-def read_sound(path: Path) -> dict[str, Any]:
-    """Read a JSON object as `read_json`; {} if there is none or it is damaged."""
-    try:
-        return read_json(path) or {}
-    except DataError:
-        return {}
+def experiments_of(raw: Mapping[str, Any], path: Path) -> list[StoredExperiment]:
+    """Return an experiment under its main interpretation, and under each other one.
+
+    Parameters
+    ----------
+    raw : mapping
+        Content of ``run.json``.
+    path : Path
+        Its path, for messages.
+
+    Raises
+    ------
+    DataError
+        If a value does not fit. The message names its key.
+    """
+    content = upgrade(cleaned(raw))
+    main = validated(StoredExperiment, content, path)
+    experiments = [main]
+    for name, entry in main.readings.items():
+        if entry.config is None or name == main.reading:
+            continue
+        changes = {
+            "reading": name,
+            "config": {**content["config"], **entry.config},
+            "datasets": content["readings"][name].get("datasets", content["datasets"]),
+            "methods": entry.methods or main.methods,
+        }
+        experiments.append(
+            validated(StoredExperiment, upgrade({**content, **changes}), path)
+        )
+    return experiments
+
+
+def upgrade(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a ``run.json`` in the form of the present version.
+
+    Keys of `config` that experiments no longer have are left out, and what a file of
+    another version may lack there is taken from the top level. An option in the command
+    gets its present name. Malformed values are left to the models.
+    """
+    upgraded = _with_fields(content, content)
+    command = str(upgraded.get("command", ""))
+    upgraded["command"] = command.replace(" --reading", " --interpretation")
+    datasets = upgraded.get("datasets")
+    if isinstance(datasets, dict):
+        upgraded["datasets"] = {label: entry or {} for label, entry in datasets.items()}
+    config = upgraded.get("config", {})
+    if isinstance(config, dict):
+        sections: dict[str, Any] = {"schema": 1}
+        for key in ("id", "title", "kind", "seed", "paper"):
+            if key in upgraded:
+                sections[key] = upgraded[key]
+        sections |= _with_fields(config, _CONFIG_KEYS)
+        sections["methods"] = []
+        for method in as_list(config.get("methods")):
+            sections["methods"].append(_with_fields(method, _METHOD_KEYS))
+        upgraded["config"] = sections
+    return upgraded
+
+
+def _with_fields(entry: Any, names: Collection[str]) -> Any:
+    """Return the fields of a mapping with some names, as far as they have a value."""
+    if not isinstance(entry, Mapping):
+        return entry
+    fields = {}
+    for key, value in entry.items():
+        if key in names and value is not None:
+            fields[key] = value
+    return fields
 
 
 def made_and_verified(
     commits: Iterable[str | None],
-    verified: Mapping[str, Any],
+    verified: Verified | None,
     age: Callable[[str], str] = lambda commit: "",
 ) -> list[str]:
     """Say which commits made records, and whether the present code gives the same.
@@ -259,8 +322,8 @@ def made_and_verified(
     ----------
     commits : iterable of str or None
         Commit of each record; None if it is unknown.
-    verified : mapping
-        Content of ``verified.json``; empty if there is none.
+    verified : Verified or None
+        None if the jobs were not verified.
     age : callable, optional
         Returns a text on the age of a commit, which follows its name. Reports leave it
         out, because they do not depend on the date.
@@ -273,59 +336,47 @@ def made_and_verified(
     lines = []
     counts = Counter(str(commit) for commit in commits if commit)
     if counts:
-        lines.append(_made_sentence(counts, age))
-    if not verified:
+        texts = []
+        for commit, count in counts.most_common():
+            text = f"{commit[:8]}{age(commit)}"
+            if len(counts) > 1:
+                text += f" ({counted(count, 'cell')})"
+            texts.append(text)
+        lines.append(f"Made by {', '.join(texts)}.")
+    if verified is None:
         if lines:
             lines.append("Not verified since.")
         return lines
-    entries = as_list(verified.get("cells"))
-    tried = [entry for entry in entries if isinstance(entry, dict)]
-    lines.append(_verified_sentence(tried, verified))
-    lines += [_difference_sentence(entry) for entry in tried if not entry["agrees"]]
-    for reason, count in sorted(verified.get("not_tried", {}).items()):
+    lines.append(_verified_sentence(verified))
+    for job in verified.cells:
+        if not job.agrees:
+            difference = f"{job.quantity} agrees to {job.digits:g} digits"
+            name = f"{CELLS}/{job.key[:KEY_LENGTH]}..."
+            lines.append(f"Does not agree: {name}: {job.error or difference}.")
+    for reason, count in sorted(verified.not_tried.items()):
         lines.append(f"Not tried: {count}, {reason}.")
     return lines
 
 
-def _made_sentence(counts: Counter[str], age: Callable[[str], str]) -> str:
-    """Name commits, the most frequent first."""
-    texts = []
-    for commit, count in counts.most_common():
-        text = f"{commit[:8]}{age(commit)}"
-        if len(counts) > 1:
-            text += f" ({counted(count, 'cell')})"
-        texts.append(text)
-    return f"Made by {', '.join(texts)}."
-
-
-def _verified_sentence(tried: Sequence[Facts], verified: Mapping[str, Any]) -> str:
+def _verified_sentence(verified: Verified) -> str:
     """Summarize how well the recomputed jobs agree with their records."""
-    made_by = verified["made_by"]
-    code = f"mtlrun {made_by['mtlrun']}"
-    if made_by["commit"]:
-        code = str(made_by["commit"])[:8]
-        if made_by["dirty"]:
+    made_by = verified.made_by
+    code = f"mtlrun {made_by.mtlrun}"
+    if made_by.commit:
+        code = made_by.commit[:8]
+        if made_by.dirty:
             code += " (changed)"
-    digits = [entry["digits"] for entry in tried if entry["agrees"]]
+    digits = [job.digits for job in verified.cells if job.agrees]
     text = (
-        f"Verified at {code} on {verified['date'][:10]}: {len(digits)} of "
-        f"{counted(len(tried), 'cell')} computed again "
-        f"(of {verified['finished']} finished) agree"
+        f"Verified at {code} on {verified.date[:10]}: {len(digits)} of "
+        f"{counted(len(verified.cells), 'cell')} computed again "
+        f"(of {verified.finished} finished) agree"
     )
     if digits:
         text += f" to {math.floor(min(digits))} digits or more"
     # Jobs without a ratio had no seconds to compare with.
-    ratios = sorted(entry["seconds_ratio"] for entry in tried if entry["seconds_ratio"])
+    ratios = sorted(job.seconds_ratio for job in verified.cells if job.seconds_ratio)
     if ratios:
         median = statistics.median(ratios)
         text += f"; seconds x{median:.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})"
     return f"{text}."
-
-
-def _difference_sentence(entry: Mapping[str, Any]) -> str:
-    """Say in what a recomputed job differs from its record."""
-    difference = entry["error"]
-    if not difference:
-        difference = f"{entry['quantity']} agrees to {entry['digits']:g} digits"
-    key = entry["key"][:KEY_LENGTH]
-    return f"Does not agree: {CELLS}/{key}...: {difference}."

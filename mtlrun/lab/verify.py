@@ -32,7 +32,7 @@ from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.run import Run, all_planned_jobs, read_run
-from mtlrun.lab.stored import read_sound
+from mtlrun.lab.stored import read_verified
 from mtlrun.utils.io import file_json, jsonable, sealed, write_atomic
 
 #: Digits to which equal numbers agree.
@@ -160,11 +160,20 @@ def verify(
     start = time.monotonic()
     trials = _find_trials(folders, data_dir)
     for folder in folders:
-        _check_writable(folder)
+        check_folder(folder)
+        if (folder / VERIFIED).is_dir():
+            raise UserError(
+                f"{folder / VERIFIED} is a folder, but the result is written there",
+                "Move it away.",
+            )
     possible = [trial for trial in trials if not trial.refused]
     selected = _select(possible, sample, seconds, search)
+
     # Jobs with the same data are neighbors, because loaded data are kept.
-    selected.sort(key=_dataset_key)
+    def dataset_key(trial: Trial) -> str:
+        return json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
+
+    selected.sort(key=dataset_key)
     yield from (trial for trial in trials if trial.refused)
     finished: list[Trial] = []
     try:
@@ -183,20 +192,6 @@ def verify(
             if recomputed:
                 all_trials = [trial for trial in trials if folder in trial.names]
                 _write(folder, recomputed, all_trials)
-
-
-def _dataset_key(trial: Trial) -> str:
-    return json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
-
-
-def _check_writable(folder: Path) -> None:
-    """Raise a `UserError` if the outcome cannot be written into the folder of a run."""
-    check_folder(folder)
-    path = folder / VERIFIED
-    if path.is_dir():
-        raise UserError(
-            f"{path} is a folder, but the result is written there", "Move it away."
-        )
 
 
 def _find_trials(folders: Iterable[Path], data_dir: Path | None) -> list[Trial]:
@@ -468,10 +463,10 @@ def _write(
 ) -> None:
     """Write the outcome for a run, and keep earlier outcomes of the same code."""
     cells: dict[str, dict[str, Any]] = {}
-    before = read_sound(folder / VERIFIED)
-    if before.get("made_by") == made_by():
-        for entry in before.get("cells") or []:
-            cells[entry["key"]] = entry
+    before = read_verified(folder)
+    if before is not None and before.made_by.model_dump() == made_by():
+        for job in before.cells:
+            cells[job.key] = job.model_dump()
     for trial in recomputed:
         cells[trial.record.key] = trial.plain
     refused = Counter(trial.refused for trial in all_trials if trial.refused)

@@ -259,8 +259,9 @@ class Layers:
         """Set a value, and add missing mappings around it."""
         target: Any = self.data
         for i, step in enumerate(path):
-            if isinstance(target, list) and not _has_index(target, step):
-                names = [_first_name(entry) for entry in target]
+            is_list = isinstance(target, list)
+            if is_list and not (isinstance(step, int) and step < len(target)):
+                names = [(_names(entry) or [str(entry)])[0] for entry in target]
                 self._no_entry(position, step, names)
                 return
             if not isinstance(target, dict | list):
@@ -564,20 +565,9 @@ def _names(entry: object) -> list[str]:
     return [name for name in names if isinstance(name, str)]
 
 
-def _first_name(entry: object) -> str:
-    """Return the label or id of an entry of a list, for messages."""
-    if isinstance(entry, dict):
-        return str(entry.get("label") or entry.get("id"))
-    return str(entry)
-
-
 def _matches(names: list[str], pattern: object) -> bool:
     """Whether a pattern such as ``*RMTL*`` equals or matches one of some names."""
     return any(name == pattern or fnmatchcase(name, str(pattern)) for name in names)
-
-
-def _has_index(entries: list[Any], step: str | int) -> bool:
-    return isinstance(step, int) and step < len(entries)
 
 
 def _split_list_step(entries: list[Any], text: str) -> tuple[str | int, str]:

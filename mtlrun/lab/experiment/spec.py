@@ -729,7 +729,12 @@ def plain(spec: Spec) -> dict[str, Any]:
         config["features"] = spec.features.plain
     if not spec.is_analysis:
         config["average"] = spec.average
-    config["datasets"] = [_plain_dataset(dataset) for dataset in spec.datasets]
+    config["datasets"] = []
+    for dataset in spec.datasets:
+        entry = {"id": dataset.id}
+        if dataset.label:
+            entry["label"] = dataset.label
+        config["datasets"].append({**entry, **dataset.sections, **dataset.options})
     if spec.selection is not None:
         config["selection"] = _plain_selection(spec, spec.selection)
     # Metrics of the experiment and of its data sets: the columns of the table.
@@ -749,32 +754,19 @@ def plain(spec: Spec) -> dict[str, Any]:
     if spec.is_analysis:
         config["repeats"] = spec.repeats
     if spec.split is not None:
-        config["split"] = _plain_split(spec, spec.split)
+        config["split"] = plain_split(spec, spec.split)
     if spec.kind == TRAIN:
-        return _plain_training(spec, config)
+        (config["dataset"],) = config.pop("datasets")
+        (method,) = config.pop("methods")
+        config["method"] = {
+            name: method[name] for name in TRAIN_METHOD_KEYS if name in method
+        }
+        config["refit"] = spec.refit
     return config
 
 
-def _plain_training(spec: Spec, config: dict[str, Any]) -> dict[str, Any]:
-    """Return plain data with the keys of training files."""
-    (dataset,) = config.pop("datasets")
-    (method,) = config.pop("methods")
-    config["dataset"] = dataset
-    config["method"] = {
-        name: method[name] for name in TRAIN_METHOD_KEYS if name in method
-    }
-    config["refit"] = spec.refit
-    return config
-
-
-def _plain_dataset(dataset: DatasetSpec) -> dict[str, Any]:
-    entry = {"id": dataset.id}
-    if dataset.label:
-        entry["label"] = dataset.label
-    return {**entry, **dataset.sections, **dataset.options}
-
-
-def _plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
+def plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
+    """Return a split as plain data, with the number of trials last."""
     entry = split.model_dump(exclude={"trials"}, exclude_none=True)
     # A kfold split without trials has as many as folds, and a training file has one.
     has_trials = split.kind != "kfold" or split.trials

@@ -9,22 +9,21 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mtlrun.engine.record import PROTOCOL
 from mtlrun.errors import counted
 from mtlrun.lab.experiment.claims import CLAIM_SOURCES, NUMBERS, PAPER_SOURCE, Verdict
-from mtlrun.lab.report.claims import ClaimVerdict, tests_section
+from mtlrun.lab.report.claims import ClaimVerdict, JudgedRun, tests_section
 from mtlrun.lab.report.figures import matrix_sections, run_figures
 from mtlrun.lab.report.findings import counts_text, findings
 from mtlrun.lab.report.frames import tidy_frame
 from mtlrun.lab.report.interpretations import (
-    JudgedRun,
-    ReferenceVerdict,
-    judged,
     over_readings,
     readings_section,
+    side_by_side,
 )
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.printed import (
@@ -35,6 +34,7 @@ from mtlrun.lab.report.printed import (
     table_notes,
     with_printed,
 )
+from mtlrun.lab.report.references import ReferenceVerdict
 from mtlrun.lab.report.run import (
     COMPLETE,
     MISSING,
@@ -45,7 +45,6 @@ from mtlrun.lab.report.run import (
     started_others,
 )
 from mtlrun.lab.report.sections import run_sections
-from mtlrun.lab.report.side_by_side import side_by_side
 from mtlrun.lab.report.statistics import comparison_section, group_section
 from mtlrun.show.figures import Drawing
 from mtlrun.show.report_table import Section, html_block
@@ -61,67 +60,149 @@ NO_RESULT_TEXTS = {
 }
 
 
-@dataclass(repr=False)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Report of a run. A notebook displays its outcome and tables.
 
     Attributes
     ----------
-    run : Run
+    main : JudgedRun
         Run under its main interpretation.
-    rows : list of MethodResult
-        Results of each method on each data set.
-    references : list of ReferenceVerdict
-        Published numbers next to ours.
-    claims : list of ClaimVerdict
-        Claims with their verdicts over all interpretations.
     others : list of JudgedRun
         Run under the other interpretations with at least one finished job.
-    job_counts : dict of str to int
-        Number of planned jobs (``planned``) and of jobs with each outcome (``done``,
-        ``failed``, ``missing``, ``stopped``), over all interpretations.
-    tables : list of Section
-        Tables in the layout of the paper.
-    axes : (str, str)
-        What the rows and the columns of `tables` stand for.
-    interpretation_tables : list of Section
-        Tables that other interpretations change or add, a column per interpretation.
-    measured : list of Section
-        Sections of `sections` that come from analyses and tests of ranks.
-    sections : list of Section
-        Sections below the tables that are not empty.
-    figures : list of Drawing
-        Drawn by `mtlrun.show.drawing`.
-    summary : list of str
-        Findings, and counts of verdicts and jobs, in sentences.
+    claims : list of ClaimVerdict
+        Claims with their verdicts over all interpretations.
     """
 
-    run: Run
-    rows: list[MethodResult]
-    references: list[ReferenceVerdict]
-    claims: list[ClaimVerdict]
+    main: JudgedRun
     others: list[JudgedRun]
-    job_counts: dict[str, int]
-    tables: list[Section]
-    axes: tuple[str, str]
-    interpretation_tables: list[Section]
-    measured: list[Section]
-    sections: list[Section]
-    figures: list[Drawing]
-    summary: list[str]
+    claims: list[ClaimVerdict]
+
+    @property
+    def run(self) -> Run:
+        """Run under its main interpretation."""
+        return self.main.run
+
+    @property
+    def rows(self) -> list[MethodResult]:
+        """Results of each method on each data set."""
+        return self.main.rows
+
+    @property
+    def references(self) -> list[ReferenceVerdict]:
+        """Published numbers next to ours."""
+        return self.main.references
+
+    @cached_property
+    def job_counts(self) -> dict[str, int]:
+        """Number of planned jobs (``planned``) and of jobs with each outcome.
+
+        The outcomes are ``done``, ``failed``, ``missing`` and ``stopped``. Jobs of all
+        interpretations count.
+        """
+        return count_jobs([self.run, *unshared_runs(self.run)])
+
+    @cached_property
+    def tables(self) -> list[Section]:
+        """Tables in the layout of the paper."""
+        return printed_tables(self.main)
+
+    @cached_property
+    def axes(self) -> tuple[str, str]:
+        """What the rows and the columns of `tables` stand for."""
+        return printed_axes(self.main)
+
+    @cached_property
+    def interpretation_tables(self) -> list[Section]:
+        """Tables that other interpretations change or add, with a column for each.
+
+        An interpretation without jobs of its own has the numbers of the main tables, so
+        only its tables of further quantities count.
+        """
+        tables_by_name = {self.main.name: self.tables}
+        main_titles = {table.title for table in self.tables}
+        main_keys = {job.key for job in self.run.planned}
+        for other in self.others:
+            tables = printed_tables(other)
+            if {job.key for job in other.run.planned} <= main_keys:
+                tables = [table for table in tables if table.title not in main_titles]
+            if tables:
+                tables_by_name[other.name] = tables
+        return side_by_side(tables_by_name, self.axes)
+
+    @cached_property
+    def measured(self) -> list[Section]:
+        """Sections of `sections` that come from analyses and tests of ranks."""
+        ranks = list(map(group_section, self.main.groups))
+        if not self.run.spec.is_analysis:
+            return ranks
+        return [*measurement_sections(self.run), *ranks, *matrix_sections(self.run)]
+
+    @cached_property
+    def sections(self) -> list[Section]:
+        """Sections below the tables that are not empty."""
+        sections = [
+            readings_section(self.main, self.others, self.claims),
+            *self.measured,
+            tests_section(self.run, self.claims),
+            comparison_section(self.run, self.rows),
+            *run_sections(self.run, self.rows, unshared_runs(self.run)),
+        ]
+        return [section for section in sections if not section.empty]
+
+    @cached_property
+    def figures(self) -> list[Drawing]:
+        """Figures, which `mtlrun.show.drawing` draws."""
+        return run_figures(self.main, self.tables)
+
+    @cached_property
+    def summary(self) -> list[str]:
+        """Findings, counts of verdicts and jobs, and warnings about the files."""
+        run = self.run
+        lines = []
+        jobs = f"{job_counts_text(self.job_counts)}."
+        # Missing jobs come first, because they put everything below into question.
+        if is_partial(self):
+            lines.append(f"PARTIAL RUN: {jobs}")
+            if run.experiment.command:
+                lines.append(f"To finish it: {run.experiment.command}")
+        lines += findings(self.claims)
+        verdicts = paper_verdicts(self.references)
+        lines += verdict_lines(self.claims, verdicts, "paper")
+        if not is_partial(self):
+            lines.append(jobs)
+        if run.altered:
+            lines.append(
+                "run.json was modified after it was written; rerun before trusting this "
+                "report."
+            )
+        if run.unreadable:
+            records = counted(len(run.unreadable), "record")
+            lines.append(f"{records} altered or damaged, and left out.")
+        if run.unsound:
+            cells = counted(len(run.unsound), "cell")
+            lines.append(f"The test scores of {cells} are missing or damaged.")
+        n_earlier = sum(record.protocol != PROTOCOL for record in run.records.values())
+        if n_earlier:
+            verb = "cells were"
+            if n_earlier == 1:
+                verb = "cell was"
+            lines.append(
+                f"{n_earlier} {verb} computed by an earlier version of mtlrun (protocol 1)."
+            )
+        return lines
 
     def frame(self) -> pd.DataFrame:
         """Return a table of results, one row per job, see `mtlrun.load_results`."""
         return tidy_frame(self.run)
 
     def __repr__(self) -> str:
-        experiment = self.run.info.get("id")
         jobs = job_counts_text(self.job_counts)
-        return f"<Report {experiment}, profile {self.run.profile}: {jobs}>"
+        profile = self.run.experiment.profile
+        return f"<Report {self.run.spec.id}, profile {profile}: {jobs}>"
 
     def _repr_html_(self) -> str:
-        title = str(self.run.info.get("title", ""))
-        return html_block(title, self.summary, result_sections(self))
+        return html_block(self.run.spec.title, self.summary, result_sections(self))
 
 
 # ------------------------------------------------------------ building
@@ -142,40 +223,9 @@ def build_report(folder: Path) -> Report:
         If it is not the folder of a run.
     """
     run = read_run(folder)
-    main = judged(run)
-    others = [judged(other) for other, _ in started_others(run)]
-    claims = over_readings(main, others)
-    tables = printed_tables(main)
-    axes = printed_axes(main)
-    unshared = unshared_runs(run)
-    # Computed results beside the tables; the other sections comment on the run.
-    measured = list(map(group_section, main.groups))
-    if run.has_analyses:
-        measured = [*measurement_sections(run), *measured, *matrix_sections(run)]
-    sections = [
-        readings_section(main, others, claims),
-        *measured,
-        tests_section(run, claims),
-        comparison_section(run, main.rows),
-        *run_sections(run, main.rows, unshared),
-    ]
-    tables_by_interpretation = {main.name: tables, **_other_tables(run, others, tables)}
-    job_counts = count_jobs([run, *unshared])
-    return Report(
-        run=run,
-        rows=main.rows,
-        references=main.references,
-        claims=claims,
-        others=others,
-        job_counts=job_counts,
-        tables=tables,
-        axes=axes,
-        interpretation_tables=side_by_side(tables_by_interpretation, axes),
-        measured=measured,
-        sections=[section for section in sections if not section.empty],
-        figures=run_figures(main, tables),
-        summary=_summary_lines(run, claims, main.references, job_counts),
-    )
+    main = JudgedRun.of(run)
+    others = [JudgedRun.of(other) for other, _ in started_others(run)]
+    return Report(main, others, over_readings(main, others))
 
 
 def unshared_runs(run: Run) -> list[Run]:
@@ -185,31 +235,6 @@ def unshared_runs(run: Run) -> list[Run]:
     without a finished job are left out.
     """
     return [replace(other, planned=unshared) for other, unshared in started_others(run)]
-
-
-def _other_tables(
-    run: Run, others: Sequence[JudgedRun], main_tables: Sequence[Section]
-) -> dict[str, list[Section]]:
-    """Return the tables of the other interpretations.
-
-    An interpretation without jobs of its own has the numbers of the main tables, so
-    only its tables of further quantities are returned.
-    """
-    main_titles = {table.title for table in main_tables}
-    main_keys = _keys_of(run)
-    tables_by_name = {}
-    for other in others:
-        tables = printed_tables(other)
-        if _keys_of(other.run) <= main_keys:
-            tables = [table for table in tables if table.title not in main_titles]
-            if not tables:
-                continue
-        tables_by_name[other.name] = tables
-    return tables_by_name
-
-
-def _keys_of(run: Run) -> set[str]:
-    return {job.key for job in run.planned}
 
 
 # ------------------------------------------------------------ parts of a report
@@ -247,26 +272,21 @@ def notes(report: Report, *, bold: bool = True) -> list[str]:
     bold : bool, default=True
         Whether the output can show the best numbers in bold.
     """
-    return [
-        *result_notes(report.run, report.rows),
-        *table_notes(
-            report.run,
-            report.rows,
-            report.tables,
-            bold=bold,
-            has_paper_values=bool(paper_verdicts(report.references)),
-        ),
-        *_missing_references_note(report),
-    ]
-
-
-def _missing_references_note(report: Report) -> list[str]:
-    """Return a note for a table of a paper whose published numbers are not stored."""
-    paper = report.run.info.get("paper") or {}
-    item = str(paper.get("artefact", ""))
-    if report.references or re.fullmatch(r"Table \w+", item) is None:
-        return []
-    return [f"No published numbers of {item} are stored: see the claims."]
+    lines = result_notes(report.run, report.rows)
+    lines += table_notes(
+        report.run,
+        report.rows,
+        report.tables,
+        bold=bold,
+        has_paper_values=bool(paper_verdicts(report.references)),
+    )
+    paper = report.run.spec.paper
+    is_table = paper and re.fullmatch(r"Table \w+", paper.artefact)
+    if paper and is_table and not report.references:
+        lines.append(
+            f"No published numbers of {paper.artefact} are stored: see the claims."
+        )
+    return lines
 
 
 def tested_claims(report: Report) -> list[ClaimVerdict]:
@@ -395,46 +415,4 @@ def verdict_lines(
                 texts.append(f"{counts[verdict]} {verdict.label}")
         count = counted(len(verdicts), "printed number")
         lines.append(f"{count}: {', '.join(texts)}.")
-    return lines
-
-
-def _summary_lines(
-    run: Run,
-    claims: Sequence[ClaimVerdict],
-    references: Sequence[ReferenceVerdict],
-    job_counts: Mapping[str, int],
-) -> list[str]:
-    """Return findings, counts, and warnings about damaged or old files."""
-    lines = []
-    jobs = f"{job_counts_text(job_counts)}."
-    # Missing jobs come first, because they put everything below into question.
-    has_missing = job_counts[MISSING] > 0
-    if has_missing:
-        lines.append(f"PARTIAL RUN: {jobs}")
-        if run.info.get("command"):
-            lines.append(f"To finish it: {run.info['command']}")
-    lines += findings(claims)
-    verdicts = paper_verdicts(references)
-    lines += verdict_lines(claims, verdicts, "paper")
-    if not has_missing:
-        lines.append(jobs)
-    if run.altered:
-        lines.append(
-            "run.json was modified after it was written; rerun before trusting this "
-            "report."
-        )
-    if run.unreadable:
-        records = counted(len(run.unreadable), "record")
-        lines.append(f"{records} altered or damaged, and left out.")
-    if run.unsound:
-        cells = counted(len(run.unsound), "cell")
-        lines.append(f"The test scores of {cells} are missing or damaged.")
-    n_earlier = sum(record.protocol != PROTOCOL for record in run.records.values())
-    if n_earlier:
-        verb = "cells were"
-        if n_earlier == 1:
-            verb = "cell was"
-        lines.append(
-            f"{n_earlier} {verb} computed by an earlier version of mtlrun (protocol 1)."
-        )
     return lines

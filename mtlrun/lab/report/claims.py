@@ -15,7 +15,6 @@ from functools import cached_property
 from itertools import pairwise, product
 from typing import Any
 
-from mtlrun.engine.evaluation import std
 from mtlrun.errors import counted, listed
 from mtlrun.lab.experiment.claims import (
     ALL_DATA,
@@ -33,19 +32,22 @@ from mtlrun.lab.report.claim_texts import (
     number_text,
     size_text,
 )
-from mtlrun.lab.report.method_results import MethodResult
+from mtlrun.lab.report.method_results import MethodResult, method_results
+from mtlrun.lab.report.references import ReferenceVerdict, compare_references
 from mtlrun.lab.report.run import Run, data_names
 from mtlrun.lab.report.statistics import (
     greater_is_better,
     paired,
     paired_predictions,
+    rank_groups,
     rank_rows,
 )
+from mtlrun.lab.stored import StoredInterpretation
 from mtlrun.parallel.status import DONE, NOT_CONVERGED
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.show.ranking import Ranking
 from mtlrun.show.report_table import ReportTable, Section, show, significant
-from mtlrun.utils.io import as_list
+from mtlrun.stats import std
 
 #: Smallest share of comparisons that hold for a claim to hold mostly.
 MOSTLY = 0.8
@@ -68,8 +70,8 @@ MAX_QUOTED = 3
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """Results on which claims and published numbers are judged.
+class JudgedRun:
+    """Run under one interpretation, with its claims and published numbers judged.
 
     Attributes
     ----------
@@ -84,6 +86,12 @@ class Evidence:
     rows: list[MethodResult]
     groups: list[Ranking] = field(default_factory=list)
 
+    @classmethod
+    def of(cls, run: Run) -> JudgedRun:
+        """Return a run with its results and rankings."""
+        rows = method_results(run)
+        return cls(run, rows, rank_groups(run, rows))
+
     @cached_property
     def table(self) -> dict[tuple[str, str], MethodResult]:
         """Results by data set and method.
@@ -93,6 +101,26 @@ class Evidence:
         """
         rows = [*self.rows, *rank_rows(self.groups)]
         return {(row.dataset, row.method): row for row in rows}
+
+    @cached_property
+    def claims(self) -> list[ClaimVerdict]:
+        """Verdicts on the claims under this interpretation alone."""
+        return [judge(claim, self) for claim in self.run.spec.claims]
+
+    @cached_property
+    def references(self) -> list[ReferenceVerdict]:
+        """Published numbers next to ours."""
+        return compare_references(self.run, self.table)
+
+    @property
+    def name(self) -> str:
+        """Name of the interpretation."""
+        return self.run.experiment.reading
+
+    @property
+    def about(self) -> StoredInterpretation | None:
+        """Entry of the interpretation in the experiment; None without any."""
+        return self.run.experiment.readings.get(self.name)
 
 
 # ------------------------------------------------------------------------ claims
@@ -277,12 +305,12 @@ class ClaimVerdict:
         return "; ".join(parts)
 
 
-def judge(claim: Claim, evidence: Evidence) -> ClaimVerdict:
+def judge(claim: Claim, judged: JudgedRun) -> ClaimVerdict:
     """Judge a claim under one interpretation."""
     results: list[CheckResult] = []
     if not claim.not_testable:
         for check in claim.checks:
-            results += evaluate(check, evidence)
+            results += evaluate(check, judged)
     verdict = verdict_of(results, conjunction=claim.all, usually=claim.usually)
     reason = _summary(results)
     if verdict == Verdict.NOT_TESTABLE:
@@ -392,7 +420,7 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
     The section is empty for other experiments.
     """
     section = Section("Tests")
-    if run.info.get("kind") != "test":
+    if run.spec.kind != "test":
         return section
     table = ReportTable.of("claim", "comparison", "found:small", "holds")
     for claim in claims:
@@ -408,19 +436,19 @@ def tests_section(run: Run, claims: Sequence[ClaimVerdict]) -> Section:
 # ------------------------------------------------------------------------ checks
 
 
-def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
+def evaluate(check: Check, judged: JudgedRun) -> list[CheckResult]:
     """Make all comparisons of a check.
 
     There is one for each data set (or group of data sets), pair of methods and task
     that the check names.
     """
-    labels = _datasets(check.dataset, evidence.run)
+    labels = _datasets(check.dataset, judged.run)
     if check.ranked:
-        labels = _groups(check, evidence)
+        labels = _groups(check, judged)
     results = []
     for label, reason in labels:
         if reason is None:
-            outcomes = _evaluate_on(check, label, evidence)
+            outcomes = _evaluate_on(check, label, judged)
         else:
             outcomes = [CheckResult(check_title(check, label), None, why=reason)]
         for outcome in outcomes:
@@ -428,24 +456,24 @@ def evaluate(check: Check, evidence: Evidence) -> list[CheckResult]:
     return results
 
 
-def _evaluate_on(check: Check, label: str, evidence: Evidence) -> list[CheckResult]:
+def _evaluate_on(check: Check, label: str, judged: JudgedRun) -> list[CheckResult]:
     """Make the comparisons of a check on one data set or group."""
     if check.kind == "rejections":
-        return [_rejections(check, _find_group(evidence, label))]
+        return [_rejections(check, _find_group(judged, label))]
     results = []
     tuples = _method_tuples(check)
     if check.unit == PREDICTION:
         for methods in tuples:
-            results.append(_on_predictions(check, evidence.run, label, methods))
+            results.append(_on_predictions(check, judged.run, label, methods))
         return results
     tasks: Sequence[str | None] = check.task or [None]
     for methods, task in product(tuples, tasks):
-        results.append(_on_methods(check, label, methods, task, evidence))
+        results.append(_on_methods(check, label, methods, task, judged))
     return results
 
 
-def _find_group(evidence: Evidence, label: str) -> Ranking:
-    return next(group for group in evidence.groups if group.label == label)
+def _find_group(judged: JudgedRun, label: str) -> Ranking:
+    return next(group for group in judged.groups if group.label == label)
 
 
 def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]]:
@@ -455,15 +483,15 @@ def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]
     data sets of the paper count, else all of them.
     """
     profile = "this run"
-    if run.profile:
-        profile = f"profile {run.profile}"
+    if run.experiment.profile:
+        profile = f"profile {run.experiment.profile}"
     content = f"{profile}: {data_names(run)}"
-    names = named or as_list(run.info.get("paper_datasets")) or list(run.datasets)
+    names = named or run.experiment.paper_datasets or list(run.datasets)
     is_any_present = False
     for name in names:
         labels = []
-        for label, info in run.datasets.items():
-            if name in (label, info.get("id")):
+        for label, dataset in run.datasets.items():
+            if name in (label, dataset.id):
                 labels.append(label)
         for label in labels:
             is_any_present = True
@@ -471,23 +499,23 @@ def _datasets(named: Sequence[str], run: Run) -> Iterator[tuple[str, str | None]
         if not labels and named:
             yield name, f"data set {name} is not in this run ({content})"
     if not named and not is_any_present:
-        infos = run.datasets.values()
-        if infos and all(info.get("simulated") for info in infos):
+        datasets = run.datasets.values()
+        if datasets and all(dataset.simulated for dataset in datasets):
             content += " (simulated)"
         reason = f"none of the paper's data sets is in this run ({content})"
         yield "the paper's data", reason
 
 
-def _groups(check: Check, evidence: Evidence) -> Iterator[tuple[str, str | None]]:
+def _groups(check: Check, judged: JudgedRun) -> Iterator[tuple[str, str | None]]:
     """Yield the labels of groups of data sets, each with None.
 
     If a group cannot be used, its label is yielded with the reason.
     """
-    label, reason = next(_datasets([], evidence.run), ("", None))
+    label, reason = next(_datasets([], judged.run), ("", None))
     if reason is not None:
         yield label, reason
         return
-    ranked = [group.label for group in evidence.groups]
+    ranked = [group.label for group in judged.groups]
     for name in check.dataset or ranked or [ALL_DATA]:
         if name in ranked:
             yield name, None
@@ -508,7 +536,7 @@ def _method_tuples(check: Check) -> list[tuple[str, ...]]:
 
 
 def _bound(
-    check: Check, rows: Sequence[MethodResult | None], evidence: Evidence
+    check: Check, rows: Sequence[MethodResult | None], judged: JudgedRun
 ) -> str | None:
     """Return whether the number of a check is a bound of the true one.
 
@@ -518,7 +546,7 @@ def _bound(
     if check.stopped is None:
         return check.bound
     for row in rows:
-        if row is not None and _was_stopped(check.stopped, row, evidence):
+        if row is not None and _was_stopped(check.stopped, row, judged):
             return check.bound or _NO_BOUND
     return None
 
@@ -556,7 +584,7 @@ def _bound_by_name(
     if check.kind not in ("ratio", "difference", "value"):
         return None
     stem = quantity.removesuffix(_AT_LEAST)
-    exact_names = [name for name in run.metrics if name.startswith(f"{stem}_to_")]
+    exact_names = [name for name in run.spec.metrics if name.startswith(f"{stem}_to_")]
     if not exact_names:
         return None
     exact = exact_names[0]
@@ -578,21 +606,21 @@ def _bound_by_name(
     return None
 
 
-def _was_stopped(stopped: Stopped, row: MethodResult, evidence: Evidence) -> bool:
+def _was_stopped(stopped: Stopped, row: MethodResult, judged: JudgedRun) -> bool:
     """Return whether a run reached its limit, or fell short of another method."""
     value = row.value(stopped.quantity)
     if value is None:
         return False
     if stopped.below is not None:
-        other = evidence.table.get((row.dataset, stopped.below))
+        other = judged.table.get((row.dataset, stopped.below))
         if other is None:
             return False
         complete = other.value(stopped.quantity)
         return complete is not None and value < complete
     parameters = {}
-    for method in as_list(evidence.run.config.get("methods")):
-        parameters[method.get("label")] = method.get("params") or {}
-    return bool(value >= parameters[row.method][stopped.at_least])
+    for method in judged.run.spec.methods:
+        parameters[method.label] = method.params
+    return bool(value >= parameters[row.method][str(stopped.at_least)])
 
 
 def _on_methods(
@@ -600,15 +628,15 @@ def _on_methods(
     dataset: str,
     methods: tuple[str, ...],
     task: str | None,
-    evidence: Evidence,
+    judged: JudgedRun,
 ) -> CheckResult:
     """Compare the results of one or two methods, or the values of one of their
     tasks.
     """
     quantity = str(check.quantity)
-    rows = [evidence.table.get((dataset, method)) for method in methods]
-    bound = _bound(check, rows, evidence) or _bound_of_unconverged(check, rows)
-    shown_bound = bound or _bound_by_name(check, rows, evidence.run)
+    rows = [judged.table.get((dataset, method)) for method in methods]
+    bound = _bound(check, rows, judged) or _bound_of_unconverged(check, rows)
+    shown_bound = bound or _bound_by_name(check, rows, judged.run)
     if shown_bound == _NO_BOUND:
         shown_bound = None
     name = dataset
@@ -643,9 +671,9 @@ def _on_methods(
     effect = check.effect
     if check.ranked and len(complete) > 1:
         # Differences of average ranks count beyond their standard error.
-        standard_error = _find_group(evidence, dataset).standard_error
+        standard_error = _find_group(judged, dataset).standard_error
         effect = max(effect or 0.0, standard_error)
-    greater = greater_is_better(quantity, evidence.run)
+    greater = greater_is_better(quantity, judged.run)
     result = _compare(check, title, name, complete, greater, effect, bound)
     return replace(result, bound=shown_bound)
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from mtlrun.engine.evaluation import std
 from mtlrun.engine.record import Record
-from mtlrun.lab.experiment.claims import Verdict
-from mtlrun.lab.report.interpretations import JudgedRun
+from mtlrun.lab.experiment.claims import Sweep, Verdict
+from mtlrun.lab.report.claims import JudgedRun
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.printed import (
     PrintedNumber,
@@ -49,6 +48,7 @@ from mtlrun.show.figures import (
 from mtlrun.show.quantities import spoken
 from mtlrun.show.ranking import Ranking
 from mtlrun.show.report_table import Column, ReportTable, Section
+from mtlrun.stats import std
 from mtlrun.utils.io import as_list
 
 #: Subfolder of the figures in the folder of a run.
@@ -83,9 +83,9 @@ def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
     figures: list[Drawing] = []
     if judged.references:
         figures += dumbbells(judged, tables)
-    if run.sweep:
+    if run.spec.sweep:
         figures += sweep_figures(run, judged.rows)
-    if run.has_analyses:
+    if run.spec.is_analysis:
         # Only analyses store curves, matrices and rankings.
         figures += [*trace_figures(run), *matrix_figures(run), *measured_ranks(run)]
     return figures
@@ -114,7 +114,7 @@ def dumbbells(judged: JudgedRun, tables: Sequence[Section]) -> list[Dumbbell]:
                 panels.append(panel)
         if panels:
             words = re.findall(r"\w+", table.title)
-            title = table.title or str(judged.run.info.get("title", ""))
+            title = table.title or judged.run.spec.title
             figures.append(Dumbbell(file_name(DUMBBELL, *words), title, panels))
     return figures
 
@@ -159,8 +159,8 @@ def _pairs_panel(
 
 def _is_percent(run: Run, quantity: str) -> bool:
     """Return whether the tables show a quantity in percent."""
-    layout = run.config.get("table") or {}
-    return bool(layout.get("percent")) and quantity in run.metrics
+    layout = run.spec.table
+    return bool(layout and layout.percent) and quantity in run.spec.metrics
 
 
 def _in_percent(run: Run, quantity: str, curves: Sequence[Line]) -> str:
@@ -187,11 +187,14 @@ def _percents(shares: Sequence[float]) -> list[float]:
 
 def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
     """Return one figure per data set of a sweep; none for other experiments."""
-    figures = []
+    figures: list[Figure] = []
+    sweep = run.spec.sweep
+    if sweep is None:
+        return figures
     for dataset, settings in sweep_settings(run).items():
         panels = []
         for quantity in sweep_quantities(run):
-            panel = _sweep_panel(run, rows, dataset, quantity)
+            panel = _sweep_panel(run, sweep, rows, dataset, quantity)
             if any(curve.y for curve in panel.curves):
                 panels.append(panel)
         if panels:
@@ -200,16 +203,20 @@ def sweep_figures(run: Run, rows: Sequence[MethodResult]) -> list[Figure]:
                     file_name(dataset),
                     title_of(run, dataset),
                     panels,
-                    axis=str(run.sweep.get("name", "value")),
+                    axis=sweep.name,
                     values=[value for _, value in settings],
-                    log=run.sweep.get("scale") == "log",
+                    log=sweep.scale == "log",
                 )
             )
     return figures
 
 
 def _sweep_panel(
-    run: Run, rows: Sequence[MethodResult], dataset: str, quantity: str
+    run: Run,
+    sweep: Sweep,
+    rows: Sequence[MethodResult],
+    dataset: str,
+    quantity: str,
 ) -> Panel:
     """Return the curves of all methods, above the published ones."""
     table = {(row.dataset, row.method): row for row in rows}
@@ -233,12 +240,20 @@ def _sweep_panel(
         curves.append(curve)
         values += curve.y
     is_log = _is_log(run, quantity, values)
-    is_x_log = run.sweep.get("scale") == "log"
+    is_x_log = sweep.scale == "log"
     published = published_curves(run, dataset, quantity)
     all_curves = [curve.drawable(is_x_log, is_log) for curve in published]
     all_curves += curves
     name = _in_percent(run, quantity, all_curves)
-    return Panel(name, is_log, all_curves, marks=_sweep_marks(run, dataset))
+    marks = {}
+    for text, position in sweep.marks.items():
+        if position != ROOT:
+            marks[text] = float(position)
+            continue
+        n_tasks = _n_tasks(run, dataset)
+        if n_tasks:
+            marks[text] = n_tasks**-0.5
+    return Panel(name, is_log, all_curves, marks=marks)
 
 
 def _is_log(run: Run, quantity: str, values: Sequence[float]) -> bool:
@@ -247,22 +262,9 @@ def _is_log(run: Run, quantity: str, values: Sequence[float]) -> bool:
         return False
     if quantity in LOG_QUANTITIES:
         return True
-    if not run.has_analyses:
+    if not run.spec.is_analysis:
         return False
     return quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values)
-
-
-def _sweep_marks(run: Run, dataset: str) -> dict[str, float]:
-    """Return the positions of the marks on the axis of a sweep."""
-    marks = {}
-    for text, value in (run.sweep.get("marks") or {}).items():
-        if value != ROOT:
-            marks[str(text)] = float(value)
-            continue
-        n_tasks = _n_tasks(run, dataset)
-        if n_tasks:
-            marks[str(text)] = n_tasks**-0.5
-    return marks
 
 
 def _n_tasks(run: Run, dataset: str) -> int | None:
@@ -273,9 +275,9 @@ def _n_tasks(run: Run, dataset: str) -> int | None:
                 n_tasks = record.counts.get("n_tasks")
                 if n_tasks:
                     return int(n_tasks)
-        statistics = run.datasets[label].get("statistics") or {}
-        if statistics.get("tasks"):
-            return int(statistics["tasks"])
+        n_tasks = run.datasets[label].statistics.get("tasks")
+        if n_tasks:
+            return int(n_tasks)
     return None
 
 
@@ -311,7 +313,7 @@ def trace_figures(run: Run) -> list[Figure]:
                 panel.title = name
             panels.append(panel)
         if panels:
-            title = str(run.info.get("title", ""))
+            title = run.spec.title
             if has_data(run, dataset):
                 title = title_of(run, dataset)
             figures.append(Figure(file_name(dataset), title, panels))
@@ -380,38 +382,30 @@ def published_curves(run: Run, dataset: str, name: str) -> list[Line]:
         Quantity.
     """
     names = [dataset]
-    for label, info in run.datasets.items():
+    for label, stored in run.datasets.items():
         if dataset in (label, axis_of(run, label)):
-            names.append(str(info.get("id")))
+            names.append(stored.id)
     indices = {method: index for index, method in enumerate(run.methods)}
     curves = []
-    for entry in run.published:
-        is_same_data = str(entry.get("dataset")) in names
-        if not is_same_data or str(entry.get("name")) != name:
+    for curve in run.experiment.published.curves:
+        if curve.dataset not in names or curve.name != name:
             continue
-        method = str(entry["method"])
-        index = indices.setdefault(method, len(indices))
-        curves.append(
-            Line(
-                f"{method} (published)",
-                list(entry["x"]),
-                list(entry["y"]),
-                place=index,
-                published=True,
-            )
-        )
+        index = indices.setdefault(curve.method, len(indices))
+        title = f"{curve.method} (published)"
+        curves.append(Line(title, curve.x, curve.y, place=index, published=True))
     return curves
 
 
 def published_line(run: Run) -> str | None:
     """Return a sentence on the source of published curves; None without any."""
-    if not run.published:
+    published = run.experiment.published.curves
+    if not published:
         return None
     text = "Pale dashed curves are the published ones"
     sources: dict[str, None] = {}
-    for entry in run.published:
-        if entry.get("source"):
-            sources[str(entry["source"])] = None
+    for curve in published:
+        if curve.source:
+            sources[str(curve.source)] = None
     if sources:
         text += f": {'; '.join(sources)}"
     return f"{text}."

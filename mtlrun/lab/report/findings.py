@@ -62,13 +62,9 @@ def claims_by_part(claims: Iterable[ClaimVerdict]) -> dict[str, list[ClaimVerdic
     parts: dict[str, list[ClaimVerdict]] = {}
     for claim in claims:
         parts.setdefault(part_of_paper(claim), []).append(claim)
-    return {name: parts[name] for name in sorted(parts, key=_part_order)}
-
-
-def _part_order(name: str) -> tuple[int, str]:
-    """Return the sort key of a part of a paper."""
     positions = {THEORY: 0, ALGORITHMS: 1, TEXT: 3}
-    return positions.get(name, 2), name
+    names = sorted(parts, key=lambda name: (positions.get(name, 2), name))
+    return {name: parts[name] for name in names}
 
 
 def part_counts_text(claims: Iterable[ClaimVerdict]) -> str:
@@ -179,7 +175,14 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
         return "; ".join(bounds) or "-", "-"
     has_order = any(kind == "order" for kind, _, _ in computed)
     if len(computed) > MAX_QUOTED_BOUNDS or has_order:
-        return "as claimed", _count_comparisons(claim)
+        comparisons = _with_number(claim.results)
+        n_holding = 0
+        for result in comparisons:
+            n_holding += result.holds is True
+        return (
+            "as claimed",
+            f"{n_holding} of {counted(len(comparisons), 'comparison')} as claimed",
+        )
     thresholds = []
     previous_name = ""
     for kind, quantity, bound in computed:
@@ -194,13 +197,6 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     if len(set(ranges)) == 1:
         ranges = ranges[:1]
     return "; ".join(dict.fromkeys(thresholds)), "; ".join(ranges)
-
-
-def _count_comparisons(claim: ClaimVerdict) -> str:
-    """Return how many of the comparisons that were made hold, as text."""
-    computed = _with_number(claim.results)
-    n_holding = sum(result.holds is True for result in computed)
-    return f"{n_holding} of {counted(len(computed), 'comparison')} as claimed"
 
 
 def _number_name(kind: str, quantity: str) -> str:

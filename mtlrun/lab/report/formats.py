@@ -33,7 +33,6 @@ from mtlrun.lab.report.figures import (
     rank_diagrams,
 )
 from mtlrun.lab.report.findings import claim_table
-from mtlrun.lab.report.interpretations import reference_grid, reference_section
 from mtlrun.lab.report.method_results import PARTIAL
 from mtlrun.lab.report.printed import (
     only_quantities,
@@ -42,6 +41,7 @@ from mtlrun.lab.report.printed import (
     transposed,
     with_printed,
 )
+from mtlrun.lab.report.references import reference_grid, reference_section
 from mtlrun.lab.report.run import STOPPED, title_of
 from mtlrun.lab.report.sections import job_table
 from mtlrun.show import page
@@ -78,23 +78,15 @@ TEX_HEAD = """\
 %   \\begin{document}
 %   \\input{report.tex}
 %   \\end{document}"""
-#: Keys of run.json that report.json repeats.
-JSON_HEADER = ("id", "title", "kind", "paper", "overrides", "command", "seed")
 #: Folder of the templates of pages.
 TEMPLATES = Path(__file__).parent / "templates"
 
 
-def _verdict_tones() -> dict[str, str]:
-    """Return the CSS class of each verdict, by its value and by its label."""
-    tones = {}
-    for verdict in Verdict:
-        tones[verdict.value] = verdict.tone
-        tones[verdict.label] = verdict.tone
-    return tones
-
-
 #: CSS classes of verdicts and statuses.
-TONES = {**page.STATUS_TONES, PARTIAL: "part", **_verdict_tones()}
+TONES = {**page.STATUS_TONES, PARTIAL: "part"}
+for _verdict in Verdict:
+    TONES[_verdict.value] = _verdict.tone
+    TONES[_verdict.label] = _verdict.tone
 
 
 # ------------------------------------------------------------ Markdown
@@ -104,7 +96,12 @@ def markdown(report: Report) -> str:
     """Return report.md: outcome, tables, claims, published numbers and all sections."""
     run = report.run
     outcome = Section("Outcome", [f"* {line}" for line in report.summary])
-    figures = Section("Figures", _figure_lines(report))
+    figures = Section("Figures")
+    for figure in report.figures:
+        figures.lines.append(f"![{figure.caption}]({FIGURES}/{figure.name}.svg)")
+    published = published_line(run)
+    if figures.lines and published:
+        figures.lines.append(published)
     claims = Section("Claims")
     if report.claims:
         claims.grids.append(claim_table(run, report.claims))
@@ -117,48 +114,26 @@ def markdown(report: Report) -> str:
         *report.sections,
     ]
     blocks = [
-        f"# {run.info.get('title', run.info.get('id', 'Report'))}",
-        f"`{run.info.get('id')}`, profile `{run.profile}`",
-        _source_line(report),
-        markdown_section(outcome),
-        "## Results",
-        *_result_blocks(report),
+        f"# {run.spec.title}",
+        f"`{run.spec.id}`, profile `{run.experiment.profile}`",
     ]
+    paper = run.spec.paper
+    if paper is not None:
+        source = [paper.cite, paper.artefact]
+        if paper.doi:
+            source.append(f"doi:{paper.doi}")
+        blocks.append(". ".join(filter(None, source)))
+    blocks += [markdown_section(outcome), "## Results"]
+    for section in result_sections(report):
+        if section.title:
+            blocks.append(f"**{escape_markdown(section.title)}**")
+        blocks += map(markdown_grid, section.grids)
+    blocks += notes(report)
     for section in sections:
         if not section.empty:
             blocks.append(markdown_section(section))
     text = "\n\n".join(filter(None, blocks))
     return escape_html(f"{text}\n")
-
-
-def _source_line(report: Report) -> str:
-    """Return the paper and its item, as far as run.json has them."""
-    paper = report.run.info.get("paper") or {}
-    parts = [str(paper[key]) for key in ("cite", "artefact") if paper.get(key)]
-    if paper.get("doi"):
-        parts.append(f"doi:{paper['doi']}")
-    return ". ".join(parts)
-
-
-def _figure_lines(report: Report) -> list[str]:
-    """Return links to the figures, and the source of published curves."""
-    lines = []
-    for figure in report.figures:
-        lines.append(f"![{figure.caption}]({FIGURES}/{figure.name}.svg)")
-    published = published_line(report.run)
-    if lines and published:
-        lines.append(published)
-    return lines
-
-
-def _result_blocks(report: Report) -> list[str]:
-    """Return the tables with their titles, and notes on how to read them."""
-    blocks = []
-    for section in result_sections(report):
-        if section.title:
-            blocks.append(f"**{escape_markdown(section.title)}**")
-        blocks += map(markdown_grid, section.grids)
-    return [*blocks, *notes(report)]
 
 
 def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
@@ -197,8 +172,11 @@ def csv_table(report: Report) -> str:
 
 def json_report(report: Report) -> str:
     """Return report.json."""
-    info = report.run.info
-    header: dict[str, Any] = {key: info[key] for key in JSON_HEADER if key in info}
+    spec = report.run.spec
+    experiment = report.run.experiment
+    job_counts = dict(report.job_counts)
+    if not job_counts[STOPPED]:
+        del job_counts[STOPPED]
     trials = []
     for row in report.rows:
         if row.samples:
@@ -215,10 +193,16 @@ def json_report(report: Report) -> str:
         )
     content: dict[str, Any] = {
         "schema": SCHEMA,
-        **header,
-        "profile": report.run.profile,
+        "id": spec.id,
+        "title": spec.title,
+        "kind": spec.kind,
+        "paper": spec.paper,
+        "overrides": experiment.overrides,
+        "command": experiment.command,
+        "seed": spec.seed,
+        "profile": experiment.profile,
         "partial": is_partial(report),
-        "cells": _job_counts_entry(report),
+        "cells": job_counts,
         "summary": report.summary,
         "claims": claims,
         "table": result_grid(report.run, report.rows).records(),
@@ -227,14 +211,6 @@ def json_report(report: Report) -> str:
         "sections": sections,
     }
     return json_text(plain_models(content))
-
-
-def _job_counts_entry(report: Report) -> dict[str, int]:
-    """Return the counts of jobs, without stopped analyses if there are none."""
-    counts = dict(report.job_counts)
-    if not counts[STOPPED]:
-        del counts[STOPPED]
-    return counts
 
 
 def plain_models(content: Any) -> Any:
@@ -270,10 +246,9 @@ def latex(
     UnknownNameError
         If no table has one of the quantities.
     """
-    info = report.run.info
-    name = escape_tex(
-        f"{info.get('title', '')} ({info.get('id')}, profile {report.run.profile})"
-    )
+    spec = report.run.spec
+    profile = report.run.experiment.profile
+    name = escape_tex(f"{spec.title} ({spec.id}, profile {profile})")
     tables = [(section.title, section.grids[0]) for section in report.tables]
     if metrics:
         tables = _tables_of_quantities(tables, metrics)
@@ -340,11 +315,14 @@ def html_report(report: Report) -> str:
     """Return the page of a run: verdicts, tables, figures, protocol, and every job."""
     run = report.run
     anchors = {}
+    # Each method on each data set, with the title, table and logs of its jobs.
+    jobs = []
     for index, row in enumerate(report.rows):
         anchors[row.dataset, row.method] = f"cell-{index}"
+        jobs.append((row, title_of(run, row.dataset), *job_table(run, row)))
     # In a sweep there would be a figure of the search for each value of the axis.
     search_figures = []
-    if not run.config.get("sweep"):
+    if run.spec.sweep is None:
         search_figures = path_figures(run)
     figures: list[Drawing] = [*report.figures, *rank_diagrams(run, report.rows)]
     main_titles = [table.title for table in report.tables]
@@ -353,10 +331,10 @@ def html_report(report: Report) -> str:
     return page.render(
         _environment(),
         "report.html",
-        title=str(run.info.get("title", run.info.get("id", "Report"))),
+        title=run.spec.title,
         report=report,
         run=run,
-        paper=run.info.get("paper") or {},
+        paper=run.spec.paper,
         anchors=anchors,
         titles=list(dict.fromkeys([*main_titles, *other_titles])),
         main_titles=set(main_titles),
@@ -369,20 +347,8 @@ def html_report(report: Report) -> str:
         tuning=page.images(search_figures),
         published=published_line(run),
         n_measured=n_measured,
-        cells=_cell_entries(report),
+        cells=jobs,
     )
-
-
-def _cell_entries(report: Report) -> list[tuple[Any, ...]]:
-    """Return each method on each data set, with the title, table and logs of its
-    jobs.
-    """
-    entries = []
-    for row in report.rows:
-        title = title_of(report.run, row.dataset)
-        table, logs = job_table(report.run, row)
-        entries.append((row, title, table, logs))
-    return entries
 
 
 @cache

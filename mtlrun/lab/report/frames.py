@@ -13,10 +13,10 @@ import pandas as pd
 
 from mtlrun.engine.record import Record, ResultKey
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED
+from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED, read_json
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
-from mtlrun.lab.stored import read_json
+from mtlrun.lab.stored import Axis
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.utils.io import canonical_json, is_json_number
 from mtlrun.utils.outputs import write_output
@@ -204,14 +204,14 @@ def _run_rows(run: Run) -> Iterator[_Row]:
 def _job_rows(run: Run, jobs: Iterable[ResultKey]) -> Iterator[_Row]:
     """Yield the rows of planned jobs of a run."""
     for job in jobs:
-        axis = run.datasets[job.dataset].get("axis") or {}
+        axis = run.datasets[job.dataset].axis or Axis(of=job.dataset, value=None)
         yield {
             "kind": "reproduce",
-            "experiment": run.info.get("id"),
-            "profile": run.profile,
-            "reading": run.reading,
-            "dataset": axis.get("of", job.dataset),
-            "value": axis.get("value"),
+            "experiment": run.spec.id,
+            "profile": run.experiment.profile,
+            "reading": run.experiment.reading,
+            "dataset": axis.of,
+            "value": axis.value,
             "method": job.method,
             "place": job.dataset,
             "trial": job.trial,
@@ -288,19 +288,14 @@ def _record_entries(record: Record | None) -> _Row:
     # A quantity of an analysis that has the name of a cost replaces the cost, because
     # the table of the paper shows the quantity.
     for name, value in record.metrics.items():
-        entries[_quantity_column(name)] = value
+        if name in (*IDENTITY_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS):
+            name = f"{METRIC_PREFIX}{name}"
+        entries[name] = value
     selected = record.selection.get("chosen")
     if isinstance(selected, dict):
         for name, value in selected.items():
             entries[f"{PARAM_PREFIX}{name}"] = value
     return entries
-
-
-def _quantity_column(quantity: str) -> str:
-    """Return the column of a quantity."""
-    if quantity in (*IDENTITY_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS):
-        return f"{METRIC_PREFIX}{quantity}"
-    return quantity
 
 
 def is_quantity(column: str) -> bool:
@@ -367,7 +362,7 @@ def _with_one_type(values: pd.Series) -> pd.Series:
 
     Values other than texts become JSON.
     """
-    if all(_is_number_or_none(value) for value in values):
+    if all(value is None or is_json_number(value) for value in values):
         return values.astype(float)
     texts: list[str | None] = []
     for value in values:
@@ -379,7 +374,3 @@ def _with_one_type(values: pd.Series) -> pd.Series:
         else:
             texts.append(canonical_json(value))
     return pd.Series(texts, dtype=object)
-
-
-def _is_number_or_none(value: object) -> bool:
-    return value is None or is_json_number(value)

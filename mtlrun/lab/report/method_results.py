@@ -12,12 +12,12 @@ from itertools import product
 
 import pandas as pd
 
-from mtlrun.engine.evaluation import std
 from mtlrun.lab.experiment.claims import MEDIAN_QUANTITIES
 from mtlrun.lab.report.frames import METRIC_PREFIX, is_quantity, results_frame
 from mtlrun.lab.report.run import MISSING, Run, results_of
 from mtlrun.parallel.status import DIVERGED, DONE, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.show.quantities import PARALLEL
+from mtlrun.stats import std
 
 #: Status of a method of which some jobs still have to be computed.
 PARTIAL = "partial"
@@ -240,7 +240,7 @@ def method_results(run: Run) -> list[MethodResult]:
     Methods with failed or missing jobs are included.
     """
     medians: tuple[str, ...] = MEDIAN_QUANTITIES
-    if run.has_analyses:
+    if run.spec.is_analysis:
         # Analyses may measure seconds, of which each repeat counts.
         medians = ()
     jobs = dict(iter(results_frame(run).groupby(["place", "method"], sort=False)))
@@ -261,4 +261,4 @@ def _task_names(run: Run, dataset: str, method: str) -> list[str]:
         names = record.result.get("tasks")
         if names:
             return [str(name) for name in names]
-    return [str(name) for name in run.datasets[dataset].get("tasks") or ()]
+    return list(map(str, run.datasets[dataset].tasks))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 from mtlrun.errors import UserError
@@ -24,53 +23,31 @@ from mtlrun.utils.outputs import write_output
 Figures = Sequence[Figure | RankDiagram]
 
 
-@dataclass(frozen=True)
-class FigureKind:
-    """Kind of figure of a run.
-
-    Attributes
-    ----------
-    needs : str
-        Results that the figure needs, for messages.
-    make : callable
-        Function that returns the figures of a run and its results; none if it has no
-        such results.
-    """
-
-    needs: str
-    make: Callable[[Run, list[MethodResult]], Figures]
-
-
-def _traces(run: Run, rows: list[MethodResult]) -> Figures:
-    return trace_figures(run)
-
-
-def _heat_maps(run: Run, rows: list[MethodResult]) -> Figures:
-    return matrix_figures(run)
-
-
-def _rank_diagrams(run: Run, rows: list[MethodResult]) -> Figures:
-    return [*rank_diagrams(run, rows), *measured_ranks(run)]
-
-
-def _paths(run: Run, rows: list[MethodResult]) -> Figures:
-    return path_figures(run)
-
-
-#: Kinds of figures by the names of the option --kind.
+#: Kinds of figures by the names of the option --kind, with the results that they need.
 KINDS = {
-    "trace": FigureKind("curves of measurements (kind: trace)", _traces),
-    "scaling": FigureKind("the axis of a sweep (section: sweep)", sweep_figures),
-    "heatmap": FigureKind("matrices of measurements", _heat_maps),
-    "cd-diagram": FigureKind(
-        "three methods with a number on each of at least two data sets or splits, "
-        "or rankings of measurements",
-        _rank_diagrams,
+    "trace": "curves of measurements (kind: trace)",
+    "scaling": "the axis of a sweep (section: sweep)",
+    "heatmap": "matrices of measurements",
+    "cd-diagram": (
+        "three methods with a number on each of at least two data sets or splits, or "
+        "rankings of measurements"
     ),
-    "path": FigureKind(
-        "a parameter search over at least two values of a parameter", _paths
-    ),
+    "path": "a parameter search over at least two values of a parameter",
 }
+
+
+def figures_of(kind: str, run: Run, rows: list[MethodResult]) -> Figures:
+    """Return the figures of one of `KINDS`; none if the run has no such results."""
+    match kind:
+        case "trace":
+            return trace_figures(run)
+        case "scaling":
+            return sweep_figures(run, rows)
+        case "heatmap":
+            return matrix_figures(run)
+        case "cd-diagram":
+            return [*rank_diagrams(run, rows), *measured_ranks(run)]
+    return path_figures(run)
 
 
 def plot(folder: Path, kind: str, out: Path) -> list[Path]:
@@ -101,9 +78,9 @@ def plot(folder: Path, kind: str, out: Path) -> list[Path]:
     check_drawing("kind of figure", kind, KINDS, out)
     run = read_run(folder)
     rows = method_results(run)
-    figures = KINDS[kind].make(run, rows)
+    figures = figures_of(kind, run, rows)
     if not figures:
-        remedy = f"It needs {KINDS[kind].needs}."
+        remedy = f"It needs {KINDS[kind]}."
         other_kinds = _fitting_kinds(run, rows)
         if other_kinds:
             names = ", ".join(other_kinds)
@@ -126,4 +103,4 @@ def fitting_kinds(folder: Path) -> list[str]:
 
 
 def _fitting_kinds(run: Run, rows: list[MethodResult]) -> list[str]:
-    return [name for name, kind in KINDS.items() if kind.make(run, rows)]
+    return [kind for kind in KINDS if figures_of(kind, run, rows)]

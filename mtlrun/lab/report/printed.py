@@ -11,10 +11,16 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from mtlrun.lab.experiment.claims import ALL_DATA, AVERAGE_RANK, QUANTITIES
+from mtlrun.lab.experiment.claims import (
+    ALL_DATA,
+    AVERAGE_RANK,
+    QUANTITIES,
+    TableLayout,
+)
+from mtlrun.lab.report.claims import JudgedRun
 from mtlrun.lab.report.frames import ROBUST_PARTS
-from mtlrun.lab.report.interpretations import JudgedRun, ReferenceVerdict
 from mtlrun.lab.report.method_results import PARTIAL, MethodResult
+from mtlrun.lab.report.references import ReferenceVerdict
 from mtlrun.lab.report.run import MISSING, Run, axis_of, has_data, results_of, title_of
 from mtlrun.lab.report.statistics import direction
 from mtlrun.parallel.status import NOT_CONVERGED, TIMEOUT
@@ -27,7 +33,6 @@ from mtlrun.show.report_table import (
     number,
     show,
 )
-from mtlrun.utils.io import as_list
 
 #: Count of the tasks whose training part has a single class, stored for each cell.
 ONE_CLASS = "one_class_train"
@@ -184,9 +189,10 @@ def _default_quantities(judged: JudgedRun) -> list[str]:
     """Return the metrics, and the seconds if fits were timed."""
     run = judged.run
     quantities = sweep_quantities(run)
-    if run.has_analyses or run.sweep.get("quantities"):
+    sweep = run.spec.sweep
+    if run.spec.is_analysis or (sweep and sweep.quantities):
         return quantities
-    if run.config.get("timing"):
+    if run.spec.timing:
         quantities.append("seconds")
         if _has_parallel_times(judged.rows):
             quantities.append(PARALLEL)
@@ -255,28 +261,31 @@ class _Layout:
     def of(cls, judged: JudgedRun) -> _Layout:
         """Return the layout of a run."""
         run = judged.run
-        options = dict(run.config.get("table") or {})
-        quantities = as_list(options.get("show")) or _default_quantities(judged)
+        layout = run.spec.table or TableLayout()
+        quantities = layout.show or _default_quantities(judged)
         rows, columns = _default_axes(run, len(quantities))
-        rows = options.get("rows", rows)
-        columns = options.get("columns", columns)
+        rows = layout.rows or rows
+        columns = layout.columns or columns
         tasks: list[Any] = [None]
         if "task" in (rows, columns):
             names = [task for row in judged.rows for task in row.task_names]
             tasks = list(dict.fromkeys(names)) or [None]
+        axis_values: list[Any] = [None]
+        if run.spec.sweep:
+            axis_values = run.spec.sweep.values
         datasets = [axis_of(run, label) for label in run.datasets]
         references = judged.references
         return cls(
             judged=judged,
             rows=rows,
             columns=columns,
-            percent=bool(options.get("percent")),
-            foot=bool(options.get("foot")),
+            percent=layout.percent,
+            foot=layout.foot,
             values={
                 "dataset": list(dict.fromkeys(datasets)),
                 "method": run.methods,
                 "quantity": quantities,
-                "value": as_list(run.sweep.get("values")) or [None],
+                "value": axis_values,
                 "task": tasks,
             },
             settings=sweep_settings(run),
@@ -363,7 +372,7 @@ class _Layout:
     def _row(self, position: Mapping[str, Any]) -> MethodResult | None:
         """Return the results of a method on a data set, or on one of its tasks."""
         label = position["dataset"]
-        if self.judged.run.sweep:
+        if self.judged.run.spec.sweep:
             labels = []
             for setting_label, value in self.settings.get(label, ()):
                 if value == position["value"]:
@@ -391,7 +400,7 @@ class _Layout:
             if row.status in (MISSING, PARTIAL, "ok"):
                 return "-"
             return row.status
-        if run.has_analyses:
+        if run.spec.is_analysis:
             text = f"{number_text(row, quantity)}"
             if time_limit:
                 text += f" ({row.affected} of {row.planned} {time_limit})"
@@ -414,13 +423,13 @@ class _Layout:
         return text
 
     def _is_percent(self, quantity: str) -> bool:
-        return self.percent and quantity in self.judged.run.metrics
+        return self.percent and quantity in self.judged.run.spec.metrics
 
     def _rank(self, block: Mapping[str, Any], method: str) -> PrintedNumber | None:
         """Return the average rank of a method over the data sets of a table."""
         group = ALL_DATA
         if block.get("value") is not None:
-            group = f"{self.judged.run.sweep['name']} {show(block['value'])}"
+            group = f"{self.axis_name('value')} {show(block['value'])}"
         row_key = (group, method)
         row = self.judged.table.get(row_key)
         if row is None:
@@ -447,7 +456,7 @@ class _Layout:
         Entries with the same mean in the digits shown are equally good.
         """
         best: set[int] = set()
-        if self.judged.run.info.get("kind") in ("inspect", "audit"):
+        if self.judged.run.spec.kind in ("inspect", "audit"):
             return best
         if self.columns == "method":
             groups = list(map(list, lines))
@@ -471,8 +480,9 @@ class _Layout:
 
     def axis_name(self, axis: str) -> str:
         """Return the name of an axis for readers."""
-        if axis == "value":
-            return str(self.judged.run.sweep.get("name", "value"))
+        sweep = self.judged.run.spec.sweep
+        if axis == "value" and sweep:
+            return sweep.name
         if axis == "dataset":
             return "data set"
         return axis
@@ -512,11 +522,11 @@ class _Layout:
 
 def _default_axes(run: Run, n_quantities: int) -> tuple[str, str]:
     """Return the axes of the rows and columns if the experiment does not name them."""
-    kind = run.info.get("kind")
+    kind = run.spec.kind
     columns = "method"
     if kind == "inspect":
         columns = "quantity"
-    if run.sweep:
+    if run.spec.sweep:
         return "value", columns
     rows = "dataset"
     has_one_dataset = len(run.datasets) == 1 and len(run.methods) > 1
@@ -568,7 +578,7 @@ def table_notes(
         notes.append("The best number is in bold.")
     if any("±" in cell.text for cell in cells):
         unit = "splits"
-        if run.has_analyses:
+        if run.spec.is_analysis:
             unit = "repeats"
         notes.append(f"±: standard deviation over the {unit}.")
     has_speedup = any(cell.quantity == "speedup" for cell in cells)
@@ -598,14 +608,16 @@ def result_grid(run: Run, rows: list[MethodResult]) -> ReportTable:
     """
     kind = "score"
     count_names: list[str] = []
-    if run.has_analyses:
+    metrics = run.spec.metrics
+    is_analysis = run.spec.is_analysis
+    if is_analysis:
         kind = "number"
     else:
-        count_names = [ONE_CLASS, *map(_undefined_count, run.metrics)]
+        count_names = [ONE_CLASS, *map(_undefined_count, metrics)]
     table = ReportTable.of("dataset", "method")
-    for metric in run.metrics:
+    for metric in metrics:
         table.columns += [Column(f"{metric}_mean", kind), Column(f"{metric}_std", kind)]
-    if not run.has_analyses:
+    if not is_analysis:
         table.columns += [
             Column("seconds_median", "seconds"),
             Column("speedup", "ratio"),
@@ -618,14 +630,14 @@ def result_grid(run: Run, rows: list[MethodResult]) -> ReportTable:
     table.columns += map(Column, count_names)
     for row in rows:
         entries: list[Any] = [row.dataset, row.method]
-        for metric in run.metrics:
+        for metric in metrics:
             entries += [row.value(metric), row.std(metric)]
-        if not run.has_analyses:
+        if not is_analysis:
             entries += [row.value("seconds"), row.speedup]
         entries += [row.n, row.status, row.planned]
         entries += [range_text(row.counts(name)) for name in count_names]
         table.rows.append(entries)
-    if _has_parallel_times(rows) and not run.has_analyses:
+    if _has_parallel_times(rows) and not is_analysis:
         times = []
         for row in rows:
             time = None
@@ -654,11 +666,9 @@ def limit_text(run: Run, row: MethodResult) -> str | None:
     """Return a text such as ``> 120 s`` if a cell reached the time limit, else None."""
     if not row.statuses[TIMEOUT]:
         return None
-    limits = run.config.get("limits") or {}
-    seconds = limits.get("seconds")
-    if not seconds:
+    if run.spec.limits is None:
         return "timeout"
-    return f"> {number(float(seconds))} s"
+    return f"> {number(run.spec.limits.seconds)} s"
 
 
 def mean_std(row: MethodResult, quantity: str) -> str:
@@ -680,10 +690,10 @@ def result_notes(run: Run, rows: list[MethodResult]) -> list[str]:
     A note that several data sets share is given once.
     """
     explanations = []
-    for name in run.metrics:
-        text = run.quantities.get(name, {}).get("text")
-        if text:
-            explanations.append(f"{spoken(name)}: {text}")
+    for name in run.spec.metrics:
+        quantity = run.experiment.quantities.get(name)
+        if quantity and quantity.text:
+            explanations.append(f"{spoken(name)}: {quantity.text}")
     notes = []
     if explanations:
         notes.append(f"{'; '.join(explanations)}.")
@@ -709,7 +719,7 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
         None if there is no such task.
     """
     reasons = {ONE_CLASS: "only one class in the training part"}
-    for metric in run.metrics:
+    for metric in run.spec.metrics:
         reasons[_undefined_count(metric)] = f"{spoken(metric)} undefined"
     parts = []
     for name, text in reasons.items():
@@ -757,11 +767,10 @@ def range_text(values: Sequence[int] | None) -> str | None:
 def sweep_settings(run: Run) -> dict[str, list[tuple[str, Any]]]:
     """Return for each data set of a sweep its labels with the values of the axis."""
     settings: dict[str, list[tuple[str, Any]]] = {}
-    for label, info in run.datasets.items():
-        axis = info.get("axis")
+    for label, dataset in run.datasets.items():
+        axis = dataset.axis
         if axis:
-            dataset = axis_of(run, label)
-            settings.setdefault(dataset, []).append((label, axis["value"]))
+            settings.setdefault(axis.of, []).append((label, axis.value))
     return settings
 
 
@@ -769,12 +778,11 @@ def sweep_quantities(run: Run) -> list[str]:
     """Return the quantities along the axis: by default metrics, and measured
     seconds.
     """
-    quantities = [str(name) for name in as_list(run.sweep.get("quantities"))]
-    if quantities:
-        return quantities
-    if run.config.get("timing"):
-        return [*run.metrics, "seconds"]
-    return list(run.metrics)
+    if run.spec.sweep and run.spec.sweep.quantities:
+        return run.spec.sweep.quantities
+    if run.spec.timing:
+        return [*run.spec.metrics, "seconds"]
+    return list(run.spec.metrics)
 
 
 # ---------------------------------------------------------------------- analyses

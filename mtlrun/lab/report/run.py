@@ -14,16 +14,24 @@ from typing import Any
 from mtlrun.engine.packed import PACKED, is_search, name_candidates
 from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE, VERIFIED
+from mtlrun.engine.stored import AGAIN, RUN_FILE
 from mtlrun.errors import DataError
-from mtlrun.lab.stored import StoredPlan, read_json, read_plan, read_sound
+from mtlrun.lab.experiment.spec import PUBLISHED, Spec
+from mtlrun.lab.stored import (
+    Invocation,
+    StoredDataset,
+    StoredExperiment,
+    Verified,
+    experiments_of,
+    read_plan,
+    read_provenance,
+    read_verified,
+)
 from mtlrun.parallel.status import FAILED, TIMEOUT
 from mtlrun.stats import PairedTest
-from mtlrun.utils.io import DIGEST, as_list, jsonable, sealed
+from mtlrun.utils.io import jsonable, unsealed
 from mtlrun.utils.text import cleaned
 
-#: Label in place of a data set, for analyses that need none.
-PUBLISHED = "published"
 #: Outcomes of planned jobs, besides `FAILED` (see `outcome_of`).
 COMPLETE = "done"
 MISSING = "missing"
@@ -40,24 +48,21 @@ class Run:
     Attributes
     ----------
     folder : Path
-    info : dict
-        Content of run.json.
+    experiment : StoredExperiment
+        The experiment with its data sets and methods, also of planned jobs alone.
     planned : list of ResultKey
         Planned jobs.
     records : dict of str to Record
         Readable records by key, of finished and failed jobs.
     selections : dict of str to Record
         Key of a parameter search -> record of a job whose parameters it selected.
-    provenance : list of dict
+    provenance : list of Invocation
         One entry per invocation that computed something, the newest last.
-    verified : dict
-        Content of verified.json; empty without it.
+    verified : Verified or None
     unreadable : list of str
         Names of planned jobs whose file cannot be read.
     unsound : list of str
         Names of jobs whose test scores are missing or damaged; no test uses them.
-    reading : str
-        Name of the interpretation; empty without interpretations.
     others : list of Run
         The same run under the other interpretations, with the same records.
     altered : bool
@@ -65,84 +70,56 @@ class Run:
     paired : dict of TestKey to PairedTest
         Paired tests on test scores, from the packed records and from claims that have
         been judged since.
-    config : dict
-        Resolved experiment.
-    profile : str
-    metrics : list of str
-        Names of the metrics; the first one is the main one.
-    baseline : str or None
-        Label of the method to which speed-ups refer.
-    sweep : dict
-        Section `sweep` of the experiment; empty without one.
-    datasets : dict of str to dict
-        Metadata of the data sets by label, in the order of the experiment.
-    methods : list of str
-        Labels of the methods in the order of the experiment.
-    has_analyses : bool
-        Whether the jobs are analyses instead of fits.
-    quantities : dict of str to dict
-        ``text`` and ``greater_is_better`` of the quantities of analyses.
-    published : list of dict
-        Curves of the paper: ``dataset``, ``method``, ``name``, ``x``, ``y``,
-        ``source``.
     jobs_by_row : dict of (str, str) to list of ResultKey
         Planned jobs by data set and method, in the order of the trials.
     """
 
     folder: Path
-    info: dict[str, Any]
+    experiment: StoredExperiment
     planned: list[ResultKey]
     records: dict[str, Record] = field(default_factory=dict)
     selections: dict[str, Record] = field(default_factory=dict)
-    provenance: list[dict[str, Any]] = field(default_factory=list)
-    verified: dict[str, Any] = field(default_factory=dict)
+    provenance: list[Invocation] = field(default_factory=list)
+    verified: Verified | None = None
     unreadable: list[str] = field(default_factory=list)
     unsound: list[str] = field(default_factory=list)
-    reading: str = ""
     others: list[Run] = field(default_factory=list)
     altered: bool = False
     paired: dict[TestKey, PairedTest] = field(default_factory=dict)
-    config: dict[str, Any] = field(init=False)
-    profile: str = field(init=False)
-    metrics: list[str] = field(init=False)
-    baseline: str | None = field(init=False)
-    sweep: dict[str, Any] = field(init=False)
-    datasets: dict[str, dict[str, Any]] = field(init=False)
-    methods: list[str] = field(init=False)
-    has_analyses: bool = field(init=False)
-    quantities: dict[str, dict[str, Any]] = field(init=False)
-    published: list[dict[str, Any]] = field(init=False)
     jobs_by_row: dict[tuple[str, str], list[ResultKey]] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Read the fields that follow from run.json and the planned jobs."""
-        info = self.info
-        self.config = dict(info.get("config") or {})
-        self.profile = str(info.get("profile", ""))
-        self.metrics = []
-        for metric in as_list(self.config.get("metrics")):
-            # A metric with options is a mapping with its name.
-            if isinstance(metric, str):
-                self.metrics.append(metric)
-            else:
-                self.metrics.append(str(metric["name"]))
-        self.baseline = (self.config.get("timing") or {}).get("baseline")
-        self.sweep = dict(self.config.get("sweep") or {})
-        metadata = info.get("datasets") or {}
-        labels = dict.fromkeys(metadata)
-        methods = dict.fromkeys(as_list(info.get("methods")))
+        """Sort the planned jobs, and name what only they have."""
+        methods = dict.fromkeys(self.experiment.methods)
         self.jobs_by_row = {}
         for job in self.planned:
             # Labels and methods of run.json come first, in their order there.
-            labels.setdefault(job.dataset)
+            self.experiment.datasets.setdefault(job.dataset, StoredDataset())
             methods.setdefault(job.method)
             self.jobs_by_row.setdefault((job.dataset, job.method), []).append(job)
-        self.datasets = {label: dict(metadata.get(label) or {}) for label in labels}
-        self.methods = list(methods)
-        families = [job.get("family") for job in as_list(info.get("cells"))]
-        self.has_analyses = JobKind.ANALYSIS in families
-        self.quantities = dict(info.get("quantities") or {})
-        self.published = as_list((info.get("published") or {}).get("curves"))
+        self.experiment.methods[:] = methods
+
+    @property
+    def spec(self) -> Spec:
+        """Experiment file with the profile and all overrides applied."""
+        return self.experiment.spec
+
+    @property
+    def datasets(self) -> dict[str, StoredDataset]:
+        """Data sets by label, in the order of the experiment."""
+        return self.experiment.datasets
+
+    @property
+    def methods(self) -> list[str]:
+        """Labels of the methods, in the order of the experiment."""
+        return self.experiment.methods
+
+    @property
+    def baseline(self) -> str | None:
+        """Label of the method to which speed-ups refer; None without one."""
+        if self.spec.timing is None:
+            return None
+        return self.spec.timing.baseline
 
 
 # ------------------------------------------------------------ labels of data sets
@@ -150,8 +127,10 @@ class Run:
 
 def axis_of(run: Run, label: str) -> str:
     """Return the label of a data set without the value of the axis of a sweep."""
-    axis = run.datasets.get(label, {}).get("axis") or {}
-    return str(axis.get("of", label))
+    dataset = run.datasets.get(label)
+    if dataset is None or dataset.axis is None:
+        return label
+    return dataset.axis.of
 
 
 def data_names(run: Run) -> str:
@@ -166,16 +145,16 @@ def label_of(run: Run, name: str) -> str | None:
     """
     if name in run.datasets:
         return name
-    for label, metadata in run.datasets.items():
-        if str(metadata.get("id", label)) == name:
+    for label, dataset in run.datasets.items():
+        if dataset.id == name:
             return label
     return None
 
 
 def has_data(run: Run, label: str) -> bool:
     """Return whether a label belongs to a data set, and is not `PUBLISHED`."""
-    id = run.datasets.get(label, {}).get("id")
-    return id != PUBLISHED and label != PUBLISHED
+    dataset = run.datasets.get(label)
+    return label != PUBLISHED and (dataset is None or dataset.id != PUBLISHED)
 
 
 def title_of(run: Run, label: str) -> str:
@@ -183,19 +162,10 @@ def title_of(run: Run, label: str) -> str:
 
     In a sweep it may be the label without the value of the axis.
     """
-    for name, metadata in run.datasets.items():
+    for name, dataset in run.datasets.items():
         if label in (name, axis_of(run, name)):
-            return mark_simulated(label, metadata)
+            return dataset.marked(label)
     return label
-
-
-def mark_simulated(name: str, metadata: dict[str, Any]) -> str:
-    """Add "(simulated)" to the name of a simulated data set, unless it says so
-    itself.
-    """
-    if metadata.get("simulated") and "simulated" not in name.lower():
-        return f"{name} (simulated)"
-    return name
 
 
 # ------------------------------------------------------------ jobs and records
@@ -309,43 +279,28 @@ def read_run(folder: Path) -> Run:
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
             "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
         )
-    unsealed = {key: value for key, value in raw.items() if key != DIGEST}
-    info = cleaned(raw)
-    if info.get("command"):
-        # The option has another name in folders of earlier versions.
-        command = str(info["command"])
-        info["command"] = command.replace(" --reading", " --interpretation")
-    plan = StoredPlan.model_validate(info)
+    altered = False
+    try:
+        unsealed(raw)
+    except ValueError:
+        altered = True
+    main, *others = experiments_of(raw, folder / RUN_FILE)
     run = Run(
         folder=folder,
-        info=info,
-        planned=[job for job in plan.cells if not job.reading],
-        provenance=as_list((read_json(folder / PROVENANCE) or {}).get("runs")),
-        verified=read_sound(folder / VERIFIED),
-        reading=str(info.get("reading") or ""),
-        altered=sealed(unsealed) != raw,
+        experiment=main,
+        planned=[job for job in main.cells if not job.reading],
+        provenance=read_provenance(folder),
+        verified=read_verified(folder),
+        altered=altered,
         paired=stored_tests(stored.packed.paired),
     )
-    for name, entry in (plan.readings or {}).items():
-        if entry.config is not None and name != run.reading:
-            run.others.append(_with_interpretation(run, name, plan))
+    for experiment in others:
+        name = experiment.reading
+        planned = [job for job in main.cells if job.reading == name]
+        other = replace(run, experiment=experiment, planned=planned, others=[])
+        run.others.append(other)
     _read_records(run, stored)
     return run
-
-
-def _with_interpretation(run: Run, name: str, plan: StoredPlan) -> Run:
-    """Return a run under another interpretation; it shares the records."""
-    entry = run.info["readings"][name]
-    info = {
-        **run.info,
-        "config": {**run.config, **entry["config"]},
-        "reading": name,
-    }
-    for key in ("datasets", "methods"):
-        if key in entry:
-            info[key] = entry[key]
-    planned = [job for job in plan.cells if job.reading == name]
-    return replace(run, info=info, planned=planned, reading=name, others=[])
 
 
 def _read_records(run: Run, stored: Store) -> None:

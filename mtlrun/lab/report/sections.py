@@ -12,6 +12,7 @@ import shlex
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -19,6 +20,7 @@ from mtlrun.engine.packed import n_candidates, n_fits
 from mtlrun.engine.record import CELLS, Record, ResultKey
 from mtlrun.engine.stored import KEY_LENGTH
 from mtlrun.errors import counted
+from mtlrun.lab.experiment.spec import plain_split
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.run import (
     MISSING,
@@ -26,10 +28,13 @@ from mtlrun.lab.report.run import (
     axis_of,
     jobs_of,
     jobs_with_outcome,
-    mark_simulated,
     results_of,
 )
-from mtlrun.lab.stored import made_and_verified
+from mtlrun.lab.stored import (
+    Quantity,
+    StoredDataset,
+    made_and_verified,
+)
 from mtlrun.parallel.status import FAILED
 from mtlrun.show.report_table import (
     Column,
@@ -41,17 +46,6 @@ from mtlrun.show.report_table import (
 )
 from mtlrun.utils.io import as_list, is_json_number
 
-#: Sections of an experiment file that the protocol quotes, with their titles.
-QUOTED_SECTIONS = {
-    "features": "Features",
-    "selection": "Parameter search",
-    "timing": "Timing",
-    "limits": "Limits",
-    "sweep": "Sweep",
-    "statistics": "Tests",
-}
-#: Settings of the experiment that a data set may replace.
-DATASET_SETTINGS = ("split", "metrics", "features")
 #: Names of the ends of a grid.
 GRID_ENDS = {"low": "minimum", "high": "maximum"}
 #: Number of characters of an error message that are shown.
@@ -92,7 +86,6 @@ def run_sections(
     others : sequence of Run
         Run under other interpretations, each with the jobs that only it has.
     """
-    deviations = [str(line) for line in as_list(run.config.get("deviations"))]
     return [
         protocol_section(run),
         search_section(run),
@@ -100,7 +93,7 @@ def run_sections(
         solver_section(run, rows),
         timing_section(run),
         environment_section(run),
-        Section("Deviations", deviations),
+        Section("Deviations", run.spec.deviations),
         failures_section(run, others),
         missing_section(run, others),
         cost_section(run),
@@ -115,93 +108,73 @@ def protocol_section(run: Run) -> Section:
     """Return splits, metrics, seeds, and the methods with their parameters and
     grids.
     """
-    config = run.config
+    spec = run.spec
     section = Section("Protocol")
-    seed = f"base seed {config.get('seed', run.info.get('seed', 0))}"
-    if run.has_analyses:
-        n_repeats = config.get("repeats", 1)
-        section.lines.append(f"Repeats: {n_repeats}, each with its own seed; {seed}.")
-        for name in run.metrics:
-            text = run.quantities.get(name, {}).get("text", "quantity")
-            section.lines.append(f"{name}: {text}.")
-        section.grids.append(_analysis_table(run))
-    else:
-        split = format_mapping(config.get("split"))
-        section.lines.append(f"Split: {split}; {seed}.")
-        if run.metrics:
-            section.lines.append(_metrics_line(run))
-        section.grids.append(_method_table(run))
-    for name, title in QUOTED_SECTIONS.items():
-        if config.get(name):
-            section.lines.append(f"{title}: {format_mapping(config[name])}.")
-    for entry in as_list(config.get("datasets")):
-        section.lines += _dataset_settings_lines(entry)
-    overrides = run.info.get("overrides")
-    if overrides:
-        section.lines.append(f"Overrides: {', '.join(map(str, overrides))}.")
-    return section
-
-
-def _metrics_line(run: Run) -> str:
-    """Return a sentence on the metrics and how they are averaged."""
-    unit = "tasks"
-    if run.config.get("average") == "sample":
-        unit = "rows"
-    return (
-        f"Metrics: {', '.join(run.metrics)}, averaged over the {unit} of the test part "
-        "(tasks for which a metric is undefined are left out and counted); then mean ± "
-        "standard deviation over the splits."
-    )
-
-
-def _dataset_settings_lines(entry: object) -> list[str]:
-    """Return a sentence on the settings of a data set, if it has some of its own."""
-    if not isinstance(entry, Mapping):
-        return []
-    settings = {}
-    for name in DATASET_SETTINGS:
-        if entry.get(name) is not None:
-            settings[name] = entry[name]
-    if not settings:
-        return []
-    label = entry.get("label") or entry["id"]
-    return [f"Different for {label}: {format_mapping(settings)}."]
-
-
-def _analysis_table(run: Run) -> ReportTable:
-    """Return the methods of an experiment with analyses."""
-    table = ReportTable.of("method", "measure", "parameters")
-    for method in as_list(run.config.get("methods")):
-        label = _name_or_dash(method, "label")
-        analysis = _name_or_dash(method, "measure")
-        table.rows.append([label, analysis, format_mapping(method.get("params"))])
-    return table
-
-
-def _method_table(run: Run) -> ReportTable:
-    """Return the methods of an experiment with fits."""
-    table = ReportTable.of("method", "estimator", "parameters", "grid", "searched with")
-    for method in as_list(run.config.get("methods")):
-        table.rows.append(
-            [
-                _name_or_dash(method, "label"),
-                _name_or_dash(method, "estimator"),
-                format_mapping(method.get("params")),
-                format_grid(method.get("grid")),
-                format_mapping(method.get("select_with")),
-            ]
+    seed = f"base seed {spec.seed}"
+    if spec.is_analysis:
+        section.lines.append(
+            f"Repeats: {spec.repeats}, each with its own seed; {seed}."
         )
-    return table
-
-
-def _name_or_dash(method: Mapping[str, Any], key: str) -> str:
-    """Return a name of a method; files of other programs may lack it."""
-    return str(method.get(key) or "-")
+        for name in spec.metrics:
+            quantity = run.experiment.quantities.get(name, Quantity())
+            section.lines.append(f"{name}: {quantity.text or 'quantity'}.")
+        table = ReportTable.of("method", "measure", "parameters")
+        for method in spec.methods:
+            params = format_mapping(method.params)
+            table.rows.append([method.label, method.measure or "-", params])
+    else:
+        split = ""
+        if spec.split is not None:
+            split = format_mapping(plain_split(spec, spec.split))
+        section.lines.append(f"Split: {split}; {seed}.")
+        unit = "tasks"
+        if spec.average == "sample":
+            unit = "rows"
+        section.lines.append(
+            f"Metrics: {', '.join(spec.metrics)}, averaged over the {unit} of the test "
+            "part (tasks for which a metric is undefined are left out and counted); "
+            "then mean ± standard deviation over the splits."
+        )
+        table = ReportTable.of(
+            "method", "estimator", "parameters", "grid", "searched with"
+        )
+        for method in spec.methods:
+            table.rows.append(
+                [
+                    method.label,
+                    method.estimator or "-",
+                    format_mapping(method.params),
+                    format_grid(method.grid),
+                    format_mapping(method.select_with),
+                ]
+            )
+    section.grids.append(table)
+    quoted = {
+        "Features": spec.features,
+        "Parameter search": spec.selection,
+        "Timing": spec.timing,
+        "Limits": spec.limits,
+        "Sweep": spec.sweep,
+        "Tests": spec.statistics,
+    }
+    for title, quoted_section in quoted.items():
+        if quoted_section is not None:
+            text = format_mapping(quoted_section.model_dump(exclude_unset=True))
+            if text:
+                section.lines.append(f"{title}: {text}.")
+    for dataset in spec.datasets:
+        settings = format_mapping(dataset.sections)
+        if settings:
+            section.lines.append(f"Different for {dataset.name}: {settings}.")
+    if run.experiment.overrides:
+        overrides = ", ".join(map(str, run.experiment.overrides))
+        section.lines.append(f"Overrides: {overrides}.")
+    return section
 
 
 def rerun_section(run: Run) -> Section:
     """Return a command for the run and one for each method."""
-    command = run.info.get("command")
+    command = run.experiment.command
     section = Section("How to rerun")
     if not command:
         return section
@@ -258,9 +231,8 @@ def search_section(run: Run) -> Section:
         )
     if not table.rows:
         return section
-    selection = run.config.get("selection") or {}
     how = "by cross-validation inside the training part"
-    if selection.get("on") == "validation":
+    if run.spec.selection and run.spec.selection.on == "validation":
         how = "on the validation part"
     section.lines.append(
         f"Parameters are chosen {how} of each split; methods with the same objective "
@@ -304,7 +276,7 @@ def _searched_records(run: Run) -> dict[tuple[str, str], list[Record]]:
 def selected_text(records: Sequence[Record]) -> str:
     """Return the selected parameters, with counts if not all splits have the same.
 
-    After `MAX_CHOICES` choices, only the number of the others is said.
+    After `MAX_CHOICES` choices, only the others are counted.
     """
     counts = Counter(format_mapping(r.selection.get("chosen")) for r in records)
     texts = []
@@ -348,42 +320,40 @@ def data_section(run: Run) -> Section:
     )
     files = ReportTable.of("dataset", "file", "sha256 of the content")
     listed: set[tuple[str, str]] = set()
-    for label, info in run.datasets.items():
+    for label, dataset in run.datasets.items():
         name = axis_of(run, label)
-        identity = (name, str(info.get("fingerprint")))
+        identity = (name, dataset.fingerprint)
+        is_described = bool(dataset.model_fields_set)
         # In a sweep the same data may occur once for each value of the axis.
-        if not info or identity in listed:
+        if not is_described or identity in listed:
             continue
         listed.add(identity)
-        sizes.rows.append(_dataset_row(run, label, info))
-        for file, digest in sorted((info.get("files") or {}).items()):
+        sizes.rows.append(_dataset_row(run, label, dataset))
+        for file, digest in sorted(dataset.files.items()):
             files.rows.append([label, file, digest])
-        for key in ("notes", "citation"):
-            text = " ".join(str(info.get(key) or "").split())
-            line = f"{name}: {text}"
-            if info.get(key) and line not in section.lines:
+        for text in (dataset.notes, dataset.citation):
+            line = f"{name}: {' '.join(text.split())}"
+            if text and line not in section.lines:
                 section.lines.append(line)
     section.grids += [table for table in (sizes, files) if table.rows]
     return section
 
 
-def _dataset_row(run: Run, label: str, info: dict[str, Any]) -> list[Any]:
+def _dataset_row(run: Run, label: str, dataset: StoredDataset) -> list[Any]:
     """Return the row of a data set in the table of sizes."""
-    options = info.get("options") or {}
     # The statistics on a card describe the data set itself, not a sample or another
     # size.
     statistics_text = None
-    if set(options) <= {"variant"}:
-        statistics_text = format_mapping(info.get("statistics"))
-    fingerprint = str(info.get("fingerprint") or "")
+    if set(dataset.options) <= {"variant"}:
+        statistics_text = format_mapping(dataset.statistics)
     return [
         label,
-        mark_simulated(str(info.get("title", label)), info),
-        format_mapping(options) or None,
+        dataset.marked(dataset.title or label),
+        format_mapping(dataset.options) or None,
         statistics_text,
         _used_rows_text(run, label),
-        info.get("licence"),
-        fingerprint[:FINGERPRINT_LENGTH] or None,
+        dataset.licence,
+        dataset.fingerprint[:FINGERPRINT_LENGTH] or None,
     ]
 
 
@@ -524,28 +494,22 @@ def environment_section(run: Run) -> Section:
         return section
     table = ReportTable.of(*PROVENANCE_COLUMNS)
     for invocation in run.provenance:
-        entries = {**invocation, "commit": _commit_text(invocation)}
-        table.rows.append([format_entry(entries.get(c)) for c in PROVENANCE_COLUMNS])
+        commit = None
+        if invocation.commit:
+            commit = str(invocation.commit)[:COMMIT_LENGTH]
+            if invocation.dirty:
+                commit += " (changed)"
+        entries = {**invocation.model_dump(), "commit": commit}
+        table.rows.append([format_entry(entries[c]) for c in PROVENANCE_COLUMNS])
     section.grids.append(table)
-    packages = run.provenance[-1].get("packages")
-    if isinstance(packages, dict):
+    packages = run.provenance[-1].packages
+    if packages is not None:
         versions = []
         for name, version in sorted(packages.items()):
             if version:
                 versions.append(f"{name} {version}")
         section.lines.append(f"Packages: {', '.join(versions)}.")
     return section
-
-
-def _commit_text(invocation: Mapping[str, Any]) -> str | None:
-    """Return the abbreviated commit, and whether files were changed after it."""
-    commit = invocation.get("commit")
-    if not commit:
-        return None
-    text = str(commit)[:COMMIT_LENGTH]
-    if invocation.get("dirty"):
-        text += " (changed)"
-    return text
 
 
 # ------------------------------------------------------------ failures
@@ -607,7 +571,7 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
                 names = "all"
             label = dataset
             if one_run is not run:
-                label = f"interpretation {one_run.reading}: {dataset}"
+                label = f"interpretation {one_run.experiment.reading}: {dataset}"
             table.rows.append([label, len(methods), names])
     return Section("Not computed yet", grids=[table])
 
@@ -636,9 +600,11 @@ def cost_section(run: Run) -> Section:
         section.lines.append(f"{searches} took {significant(search_seconds)} s.")
     wall_times = []
     for invocation in run.provenance:
-        seconds = _wall_seconds(invocation)
-        if seconds is not None:
-            wall_times.append(seconds)
+        # A command that was killed has no end.
+        with suppress(ValueError, TypeError):
+            start = datetime.fromisoformat(str(invocation.started))
+            end = datetime.fromisoformat(str(invocation.finished))
+            wall_times.append((end - start).total_seconds())
     if wall_times:
         invocations = counted(len(wall_times), "invocation")
         total = significant(math.fsum(wall_times))
@@ -668,16 +634,6 @@ def _total_seconds(record: Record) -> float:
     return float(record.seconds.get("total", record.seconds.get("fit")) or 0)
 
 
-def _wall_seconds(invocation: Mapping[str, Any]) -> float | None:
-    """Return the duration of an invocation, None if it was killed."""
-    try:
-        start = datetime.fromisoformat(str(invocation["started"]))
-        end = datetime.fromisoformat(str(invocation["finished"]))
-        return (end - start).total_seconds()
-    except (KeyError, ValueError, TypeError):
-        return None
-
-
 # ------------------------------------------------------------ every job
 
 
@@ -691,7 +647,7 @@ def job_table(run: Run, row: MethodResult) -> tuple[ReportTable, dict[str, int]]
     logs : dict of str to int
         Log or error message -> first trial with it.
     """
-    metrics = [Column(name, "number") for name in run.metrics]
+    metrics = [Column(name, "number") for name in run.spec.metrics]
     table = ReportTable.of(
         "trial:count",
         "status",
@@ -728,7 +684,7 @@ def job_table(run: Run, row: MethodResult) -> tuple[ReportTable, dict[str, int]]
 def _record_entries(run: Run, record: Record) -> list[Any]:
     """Return the entries of `job_table` between the status and the file."""
     solver = record.solver
-    metrics = [record.metrics.get(name) for name in run.metrics]
+    metrics = [record.metrics.get(name) for name in run.spec.metrics]
     seed = (record.inputs.get("split") or {}).get("seed")
     seed_text = None
     if seed is not None:

@@ -16,7 +16,6 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from mtlrun.catalog.interfaces import METRIC_INFO
-from mtlrun.engine.evaluation import task_means
 from mtlrun.engine.store import Store
 from mtlrun.errors import counted
 from mtlrun.lab.experiment.claims import ALL_DATA, AVERAGE_RANK, QUANTITIES, Statistics
@@ -29,8 +28,8 @@ from mtlrun.stats import (
     PairedTest,
     holm,
     paired_test,
+    task_means,
 )
-from mtlrun.utils.io import as_list
 
 #: Fewer methods are ranked only if the experiment asks for it.
 MIN_METHODS = 3
@@ -54,9 +53,9 @@ def direction(quantity: str, run: Run | None = None) -> bool | None:
         None if neither direction is better, or if it is unknown.
     """
     if run is not None:
-        declared = run.quantities.get(quantity, {}).get("greater_is_better")
-        if declared is not None:
-            return bool(declared)
+        declared = run.experiment.quantities.get(quantity)
+        if declared is not None and declared.greater_is_better is not None:
+            return declared.greater_is_better
     if quantity == "speedup":
         return True
     if quantity in ("gap", "objective"):
@@ -81,9 +80,9 @@ def rank_groups(run: Run, rows: Sequence[MethodResult]) -> list[Ranking]:
 
     Groups with a single data set or a single method cannot be ranked and are left out.
     """
-    if not run.config.get("statistics"):
+    settings = run.spec.statistics
+    if settings is None:
         return []
-    settings = Statistics.model_validate(run.config["statistics"])
     rankings = []
     for label, datasets in group_labels(run).items():
         ranking = _rank_group(run, rows, settings, label, datasets)
@@ -98,11 +97,10 @@ def group_labels(run: Run) -> dict[str, list[str]]:
     All data sets are one group, or those at each value of a sweep.
     """
     groups: dict[str, list[str]] = {}
-    for label, info in run.datasets.items():
-        axis = info.get("axis")
+    for label, dataset in run.datasets.items():
         group = ALL_DATA
-        if axis:
-            group = f"{run.sweep.get('name')} {show(axis['value'])}"
+        if dataset.axis and run.spec.sweep:
+            group = f"{run.spec.sweep.name} {show(dataset.axis.value)}"
         groups.setdefault(group, []).append(label)
     return groups
 
@@ -183,16 +181,15 @@ def _other_metrics(run: Run, metric: str) -> dict[str, str]:
     """Return the first metric of each data set that does not have `metric`, by
     label.
     """
-    metrics_by_name: dict[str, list[Any]] = {}
-    for entry in as_list(run.config.get("datasets")):
-        if isinstance(entry, dict) and entry.get("metrics"):
-            name = str(entry.get("label") or entry.get("id"))
-            metrics_by_name[name] = as_list(entry["metrics"])
+    metrics_by_name: dict[str, list[str]] = {}
+    for dataset in run.spec.datasets:
+        if dataset.metrics:
+            metrics_by_name[dataset.name] = dataset.metrics
     other_metrics = {}
     for label in run.datasets:
         metrics = metrics_by_name.get(axis_of(run, label), [metric])
         if metric not in metrics:
-            other_metrics[label] = str(metrics[0])
+            other_metrics[label] = metrics[0]
     return other_metrics
 
 
@@ -215,39 +212,30 @@ def group_section(group: Ranking) -> Section:
     ranks.rows.append(["average rank", *group.average.values()])
     section.grids.append(ranks)
     if group.tests:
-        section.lines.append(_holm_line(group))
-        section.grids.append(_holm_table(group))
-    return section
-
-
-def _holm_line(group: Ranking) -> str:
-    n_tests = len(group.tests)
-    verb = "rank"
-    if n_tests == 1:
-        verb = "ranks"
-    return (
-        f"Holm's test against {group.control} at level {group.significance:g} "
-        "(two-sided, normal approximation of the average ranks): "
-        f"{len(group.worse)} of {counted(n_tests, 'method')} "
-        f"{verb} significantly worse."
-    )
-
-
-def _holm_table(group: Ranking) -> ReportTable:
-    table = ReportTable.of(
-        "method",
-        "z:seconds",
-        "p:small",
-        "p (Holm):small",
-        "alpha (Holm):small",
-        "rejected",
-    )
-    for method, test in group.tests:
-        rejected = "yes" if test.rejected else "no"
-        table.rows.append(
-            [method, test.z, test.pvalue, test.adjusted, test.alpha, rejected]
+        verb = "rank"
+        if len(group.tests) == 1:
+            verb = "ranks"
+        section.lines.append(
+            f"Holm's test against {group.control} at level {group.significance:g} "
+            "(two-sided, normal approximation of the average ranks): "
+            f"{len(group.worse)} of {counted(len(group.tests), 'method')} "
+            f"{verb} significantly worse."
         )
-    return table
+        table = ReportTable.of(
+            "method",
+            "z:seconds",
+            "p:small",
+            "p (Holm):small",
+            "alpha (Holm):small",
+            "rejected",
+        )
+        for method, test in group.tests:
+            rejected = "yes" if test.rejected else "no"
+            table.rows.append(
+                [method, test.z, test.pvalue, test.adjusted, test.alpha, rejected]
+            )
+        section.grids.append(table)
+    return section
 
 
 def _friedman_lines(ranking: Ranking) -> list[str]:
@@ -280,9 +268,9 @@ def rank_methods(run: Run, rows: Sequence[MethodResult]) -> Ranking | None:
         None with fewer than three methods, for analyses, and for experiments with a
         section `statistics`, which have rankings of their own.
     """
-    if not run.metrics or run.has_analyses or run.config.get("statistics"):
+    if run.spec.is_analysis or run.spec.statistics:
         return None
-    metric = run.metrics[0]
+    metric = run.spec.metrics[0]
     with_values = {row.dataset for row in rows if row.value(metric) is not None}
     datasets = [dataset for dataset in run.datasets if dataset in with_values]
     values: list[tuple[Any, str, float | None]] = []
@@ -292,7 +280,7 @@ def rank_methods(run: Run, rows: Sequence[MethodResult]) -> Ranking | None:
             values.append((row.dataset, row.method, row.value(metric)))
         blocks = datasets
         label = f"{len(datasets)} data sets"
-        if run.sweep:
+        if run.spec.sweep:
             label = f"{len(datasets)} settings"
     else:
         for row in rows:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from mtlrun.engine.stored import RUN_FILE
+from mtlrun.engine.stored import RUN_FILE, read_json
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.experiment.claims import NUMBERS, VERDICTS, Verdict
 from mtlrun.lab.report.build import (
@@ -33,10 +33,9 @@ from mtlrun.lab.report.findings import (
     findings,
 )
 from mtlrun.lab.report.formats import TONES, plain_models
-from mtlrun.lab.report.interpretations import ReferenceVerdict
+from mtlrun.lab.report.references import ReferenceVerdict
 from mtlrun.lab.report.run import COMPLETE
 from mtlrun.lab.report.sections import computing_seconds
-from mtlrun.lab.stored import read_json
 from mtlrun.show.figures import SQUARES, Strip, StripRow
 from mtlrun.show.page import html_page
 from mtlrun.show.report_table import (
@@ -84,7 +83,7 @@ class RunReport:
     @property
     def id(self) -> str:
         """Experiment of the run, ``<paper>/<item>``."""
-        return str(self.report.run.info.get("id", self.path))
+        return self.report.run.spec.id
 
     @property
     def paper(self) -> str:
@@ -192,8 +191,8 @@ def _read_comparisons(root: Path, overview: Overview) -> None:
 def results_root(report: Report, folder: Path) -> Path | None:
     """Return the folder of results that contains a run folder; None if none does."""
     path = Path(os.path.realpath(folder))
-    experiment = str(report.run.info.get("id"))
-    expected = (*experiment.split("/"), report.run.profile)
+    run = report.run
+    expected = (*run.spec.id.split("/"), run.experiment.profile)
     if path.parts[-DEPTH:] != expected:
         return None
     return path.parents[DEPTH - 1]
@@ -400,12 +399,8 @@ def overview_lines(overview: Overview) -> list[str]:
     ]
 
 
-def _markdown_ending(page: str) -> str:
-    return "md"
-
-
 def overview_sections(
-    overview: Overview, ending: Callable[[str], str] = _markdown_ending
+    overview: Overview, ending: Callable[[str], str] = lambda page: "md"
 ) -> list[Section]:
     """Return the tables of claims, runs, comparisons, and experiments left out.
 
@@ -420,6 +415,17 @@ def overview_sections(
     sections = _paper_sections(overview, ending)
     audits = _claim_table(audit_claims(entries), ending)
     ours = _claim_table(our_claims(entries), ending)
+    runs = ReportTable.of(
+        "run",
+        "cells done:count",
+        "numbers met:count",
+        "computing:duration",
+        "outcome",
+        "what it is",
+    )
+    for entry in entries:
+        title = entry.report.run.spec.title
+        runs.rows.append([_link(entry.path, ending), *run_counts(entry), title])
     sections += [
         Section(
             "Audits of printed numbers and of the authors' files",
@@ -427,7 +433,7 @@ def overview_sections(
             fold=True,
         ),
         Section("Our own claims", grids=[ours], fold=True),
-        Section(RUNS, grids=[_run_table(entries, ending)]),
+        Section(RUNS, grids=[runs]),
     ]
     comparisons = ReportTable.of("comparison", "title", "verdict")
     for comparison in overview.comparisons:
@@ -469,24 +475,6 @@ def _claim_table(
     return table
 
 
-def _run_table(
-    entries: Sequence[RunReport], ending: Callable[[str], str]
-) -> ReportTable:
-    """Return a table of runs with links to their reports."""
-    table = ReportTable.of(
-        "run",
-        "cells done:count",
-        "numbers met:count",
-        "computing:duration",
-        "outcome",
-        "what it is",
-    )
-    for entry in entries:
-        title = str(entry.report.run.info.get("title", ""))
-        table.rows.append([_link(entry.path, ending), *run_counts(entry), title])
-    return table
-
-
 def _link(
     path: str, ending: Callable[[str], str], page: str = "report", anchor: str = ""
 ) -> Styled:
@@ -501,8 +489,9 @@ def _citation(entries: Sequence[RunReport]) -> str:
     """
     citations = []
     for entry in entries:
-        paper = entry.report.run.info.get("paper") or {}
-        citations.append(str(paper.get("cite", "")))
+        paper = entry.report.run.spec.paper
+        if paper is not None:
+            citations.append(paper.cite)
     return min(citations, key=len, default="")
 
 
@@ -609,10 +598,19 @@ def overview_json(overview: Overview) -> str:
     runs = []
     for entry in overview.entries:
         runs.append({"run": entry.path, "id": entry.id, **_count_all([entry])})
-    claims = []
+    claims: list[dict[str, Any]] = []
     for entry, claim in distinct_claims(overview.entries):
-        claims.append(_claim_entry(overview, entry, claim))
-    content = {
+        other, interpreted = with_most_interpretations(overview, entry, claim)
+        content = {
+            "id": claim.id,
+            "run": entry.path,
+            "verdict": claim.verdict,
+            "readings": interpreted.readings,
+        }
+        if other is not entry:
+            content["readings_run"] = other.path
+        claims.append({**content, "text": claim.text, "why": claim.why})
+    index = {
         "schema": SCHEMA,
         "title": overview_title(overview),
         "profile": overview.profile,
@@ -625,23 +623,7 @@ def overview_json(overview: Overview) -> str:
         "comparisons": overview.comparisons,
         "left_out": overview.left_out,
     }
-    return json_text(plain_models(content))
-
-
-def _claim_entry(
-    overview: Overview, entry: RunReport, claim: ClaimVerdict
-) -> dict[str, Any]:
-    """Return the entry of a claim in index.json."""
-    other, interpreted = with_most_interpretations(overview, entry, claim)
-    content = {
-        "id": claim.id,
-        "run": entry.path,
-        "verdict": claim.verdict,
-        "readings": interpreted.readings,
-    }
-    if other is not entry:
-        content["readings_run"] = other.path
-    return {**content, "text": claim.text, "why": claim.why}
+    return json_text(plain_models(index))
 
 
 def overview_html(overview: Overview, root: Path) -> str:

@@ -12,7 +12,7 @@ from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import GraphSVC, IndependentMKLClassifier, RobustMTL
 from mtlrun.lab.experiment.claims import Verdict
-from mtlrun.lab.report.interpretations import judged
+from mtlrun.lab.report.claims import JudgedRun
 from mtlrun.lab.report.run import jobs_of, read_run
 from mtlrun.metrics import accuracy_per_task
 from mtlrun.papers.fetr.seconds import fetr_convergence
@@ -299,7 +299,7 @@ def test_the_recorded_ratio_on_landmine_follows_from_its_job_and_decides_the_cla
 
     def verdict(ratio):
         job = replace(record, metrics={**record.metrics, "times_paper": ratio})
-        claims = judged(
+        claims = JudgedRun.of(
             replace(run, records={**run.records, key.key: job}, others=[])
         ).claims
         return next(claim.verdict for claim in claims if claim.id == "mtsvm-4-landmine")

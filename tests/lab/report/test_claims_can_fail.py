@@ -15,14 +15,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from run_folders import stored_experiment
 
 from mtlrun.catalog.interfaces import METRIC_INFO
 from mtlrun.engine.record import Record
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.experiment.claims import SHARES, Check, Claim, Verdict
 from mtlrun.lab.experiment.load import load_experiment
-from mtlrun.lab.report.claims import Evidence, evaluate, judge
-from mtlrun.lab.report.interpretations import judged
+from mtlrun.lab.report.claims import JudgedRun, evaluate, judge
 from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.run import Run, jobs_of, read_run
 from mtlrun.lab.report.statistics import rank_groups
@@ -147,16 +147,16 @@ def test_corrupted_records_flip_every_check(path):
         for late in (False, True)[: 2 if "stopped" in check else 1]:
             held = {}
             for good in (True, False):
-                info = {
-                    "config": config,
-                    "datasets": {dataset: {"id": dataset}},
-                    "paper_datasets": [dataset],
-                }
+                experiment = stored_experiment(
+                    config=config,
+                    datasets={dataset: {"id": dataset}},
+                    paper_datasets=[dataset],
+                )
                 rows = rows_of(check, numbers(check, good), dataset)
                 rows += [stop(rows, check, config)] if late else []
                 results = evaluate(
                     Check(**{**check, "dataset": dataset}),
-                    Evidence(Run(Path(), info, []), rows),
+                    JudgedRun(Run(Path(), experiment, []), rows),
                 )
                 held[good] = {result.holds for result in results}
             if late and check.get("bound") is None:
@@ -213,12 +213,12 @@ def test_zero_coefficients_refute_theorem_1_of_dc_rmtl():
             cell = {"status": "ok", "low_rank_error": 1.0, "rank": rank}
             cells = pd.DataFrame([{"trial": t, "counts": {}, **cell} for t in TRIALS])
             rows.append(MethodResult("alpha", method, cells, [], medians=()))
-        info = {
-            "config": experiment.config,
-            "datasets": {"alpha": {"id": "alpha"}},
-            "paper_datasets": ["alpha"],
-        }
-        return judge(claim, Evidence(Run(Path(), info, []), rows)).verdict
+        stored = stored_experiment(
+            config=experiment.config,
+            datasets={"alpha": {"id": "alpha"}},
+            paper_datasets=["alpha"],
+        )
+        return judge(claim, JudgedRun(Run(Path(), stored, []), rows)).verdict
 
     assert verdict(rank=0) == Verdict.NOT_CONFIRMED
     assert verdict(rank=5) == Verdict.CONFIRMED
@@ -233,7 +233,7 @@ LOWER = ("nmse", "nmse_all")
 def rows_touched(run: Run, check: dict[str, Any]) -> list[str]:
     """Return the labels of the data sets of a check, with groups expanded."""
     named = as_list(check.get("dataset")) or list(run.datasets)
-    ids = {label: run.datasets[label].get("id") for label in run.datasets}
+    ids = {label: run.datasets[label].id for label in run.datasets}
     return [
         label
         for label in ids
@@ -296,11 +296,11 @@ def spoiled(run: Run, claim: dict[str, Any], good: bool) -> Run:
     records = dict(run.records)
     for check in claim["checks"]:
         quantity = check.get("quantity", "")
-        facts = run.quantities.get(quantity, {})
-        lower = (
-            check["kind"] == "paired"
-            and facts.get("greater_is_better", quantity not in LOWER) is False
-        )
+        declared = run.experiment.quantities.get(quantity)
+        greater = quantity not in LOWER
+        if declared is not None:
+            greater = declared.greater_is_better
+        lower = check["kind"] == "paired" and greater is False
         for method, value in wanted(check, run.methods, good).items():
             for label in rows_touched(run, check):
                 for cell in jobs_of(run, label, method):
@@ -312,20 +312,21 @@ def spoiled(run: Run, claim: dict[str, Any], good: bool) -> Run:
     return replace(run, records=records, others=[])
 
 
-def evidence(run: Run, claim: dict[str, Any]) -> Evidence:
+def evidence(run: Run, claim: dict[str, Any]) -> JudgedRun:
     """Return the inputs of a claim; ranks, which take long, only if it needs them."""
     rows = method_results(run)
     ranks = any(
         c["kind"] == "rejections" or c.get("quantity") == "average_rank"
         for c in claim["checks"]
     )
-    return Evidence(run, rows, rank_groups(run, rows) if ranks else [])
+    return JudgedRun(run, rows, rank_groups(run, rows) if ranks else [])
 
 
 def test_corrupted_records_flip_every_claim(committed_run):
     run = read_run(committed_run)
-    verdicts = {claim.id: claim.verdict for claim in judged(run).claims}
-    for claim in run.config.get("claims") or ():
+    verdicts = {claim.id: claim.verdict for claim in JudgedRun.of(run).claims}
+    for stored in run.spec.claims:
+        claim = stored.model_dump(exclude_unset=True, by_alias=True)
         on_predictions = any(
             check.get("unit") == "prediction" for check in claim.get("checks", ())
         )

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from run_folders import stored_experiment
 
 from mtlrun.lab.experiment.claims import Check, Claim
 from mtlrun.lab.report import claims
-from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, Evidence, evaluate
+from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, JudgedRun, evaluate
 from mtlrun.lab.report.claims import judge as judge_claim
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.run import Run
@@ -82,10 +83,15 @@ def made(
     return MethodResult(dataset, method, cells, list(task_names), medians=())
 
 
+def judged_run(*rows, groups=(), **info):
+    experiment = stored_experiment(**{**INFO, **info})
+    return JudgedRun(Run(Path(), experiment, []), list(rows), list(groups))
+
+
 def results(check, *rows, groups=(), **info):
     return evaluate(
         Check(**check),
-        Evidence(Run(Path(), {**INFO, **info}, []), list(rows), list(groups)),
+        judged_run(*rows, groups=groups, **info),
     )
 
 
@@ -622,7 +628,7 @@ def test_the_place_of_a_claim_names_its_source():
 
 
 def test_a_claim_keeps_its_fields_from_the_experiment():
-    evidence = Evidence(Run(Path(), INFO, []), [row("A", 0.5)])
+    evidence = judged_run(row("A", 0.5))
     claim = {"id": "4", "text": "so", "checks": [check("value", at_least=0)]}
     plain = judge(claim, evidence)
     assert (plain.id, plain.where, plain.source, plain.expect) == (
@@ -657,7 +663,7 @@ def test_a_claim_keeps_its_fields_from_the_experiment():
 
 
 def test_a_one_line_reason_names_the_first_comparisons_and_counts_the_others():
-    evidence = Evidence(Run(Path(), INFO, []), [row(name, 0.5) for name in "ABCDEFGH"])
+    evidence = judged_run(*(row(name, 0.5) for name in "ABCDEFGH"))
     fails = [check("value", of=name, at_least=1) for name in "ABCDE"]
     open_ = [check("value", of=name, at_least=0.4, effect=0.2) for name in "FG"]
     why = judge(

@@ -12,7 +12,6 @@ from mtlrun.lab.experiment.claims import Verdict
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.figures import dumbbells
 from mtlrun.lab.report.formats import html_report
-from mtlrun.lab.report.interpretations import judged
 from mtlrun.show.drawing import draw, svg
 from mtlrun.show.figures import Dumbbell, DumbbellPanel, PublishedPair
 
@@ -34,7 +33,7 @@ def compared(maker):
 
 def figures_of(folder):
     report = build_report(folder)
-    return report, dumbbells(judged(report.run), report.tables)
+    return report, dumbbells(report.main, report.tables)
 
 
 @pytest.mark.parametrize("name", ["fetr/school/quick", "mtsvm/table2/quick"])

@@ -24,13 +24,15 @@ import hashlib, importlib.abc, json, sys
 from pathlib import Path
 
 REFUSED = ("mtlrun.solvers", "mtlrun.estimators", "mtlrun.data", "mtlrun.features", "mtlrun.model")
-REFUSED += ("mtlrun.comparison", "mtlrun.lab.plan", "mtlrun.lab.experiment.spec", "mtlrun.papers")
+REFUSED += ("mtlrun.comparison", "mtlrun.lab.plan", "mtlrun.papers")
 REFUSED += tuple(f"mtlrun.engine.{name}" for name in ("job", "fit", "run", "plan", "pool", "compute"))
 REFUSED += ("sklearn.linear_model", "sklearn.svm", "sklearn.ensemble", "torch", "numba", "dask", "skops")
+# Parameters and their rules as data, without any estimator.
+LIGHT = ("mtlrun.estimators", "mtlrun.estimators.declarations")
 
 class Refuse(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if any(name == one or name.startswith(one + ".") for one in REFUSED):
+        if name not in LIGHT and any(name == one or name.startswith(one + ".") for one in REFUSED):
             raise ImportError(f"{name} is not on this machine")
 
 sys.meta_path.insert(0, Refuse())

@@ -106,7 +106,7 @@ def test_an_interpretation_with_only_shared_jobs_is_pending(two_readings):
     plan["readings"]["third"] = plan["readings"]["other"]
     (folder / "run.json").write_text(json.dumps(plan))
     report = build_report(folder)
-    assert [other.run.reading for other in report.others] == ["other"]
+    assert [other.name for other in report.others] == ["other"]
     assert not is_partial(report)
 
 
@@ -122,7 +122,7 @@ def test_a_job_of_two_other_interpretations_counts_once(two_readings):
     plan["readings"]["third"] = plan["readings"]["other"]
     (folder / "run.json").write_text(json.dumps(plan))
     report = build_report(folder)
-    assert [other.run.reading for other in report.others] == ["other", "third"]
+    assert [other.name for other in report.others] == ["other", "third"]
     assert report.job_counts["planned"] == planned
 
 

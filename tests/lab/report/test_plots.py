@@ -199,7 +199,7 @@ def test_a_figure_without_data_is_titled_only_by_its_analysis(maker, tmp_path):
     }
     (figure,) = matrix_figures(run)
     assert figure.title == f"alpha: {run.methods[0]}"
-    run.datasets["alpha"]["id"] = "published"
+    run.datasets["alpha"].id = "published"
     (figure,) = matrix_figures(run)
     assert figure.title == run.methods[0]
 

@@ -8,7 +8,7 @@ import pytest
 
 from mtlrun.lab.experiment.claims import Reference, Tolerance
 from mtlrun.lab.report.build import Report, build_report, check_problems, notes
-from mtlrun.lab.report.interpretations import tolerance_of
+from mtlrun.lab.report.references import tolerance_of
 
 
 def report_with(maker, *entries: dict[str, Any], tolerance: Any = None) -> Report:

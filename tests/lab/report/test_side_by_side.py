@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from mtlrun.lab.report.interpretations import side_by_side
 from mtlrun.lab.report.printed import PrintedNumber
-from mtlrun.lab.report.side_by_side import side_by_side
 from mtlrun.show.report_table import Column, ReportTable, Section
 
 AXES = ("data set", "method")

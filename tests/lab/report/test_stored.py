@@ -17,14 +17,13 @@ import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import SHAPES
+from mtlrun.engine.stored import PROVENANCE, RUN_FILE, SHAPES, read_json, read_raw
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import render
 from mtlrun.lab.report.frames import load_results
 from mtlrun.lab.report.run import read_run
 from mtlrun.lab.report.summary import read_overview
-from mtlrun.lab.stored import MODELS, read_json, read_raw
 from mtlrun.model.files import load_model
 from mtlrun.model.plots import plot_model
 from mtlrun.utils.io import sealed
@@ -124,7 +123,7 @@ def test_altered_files_are_rejected_or_read(results, name):
     assert refused > 0 or name.endswith("leaderboard.json")
 
 
-@pytest.mark.parametrize("name", [*MODELS, *SHAPES])
+@pytest.mark.parametrize("name", [RUN_FILE, PROVENANCE, *SHAPES])
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
 )
@@ -215,4 +214,31 @@ def test_the_fields_of_an_experiment_used_by_a_report_are_checked(maker, change)
         build_report(maker.fill().write())
     (section,) = change
     assert f"run.json: config.{section}" in caught.value.message
+    assert caught.value.remedy
+
+
+def test_keys_that_experiments_no_longer_have_are_left_out_of_a_report(maker):
+    plain = render(build_report(maker.fill().write()), "md")
+    maker.config["former_section"] = {"a": 1}
+    maker.config["methods"][0]["former_option"] = True
+    report = build_report(maker.write())
+    # The digest is of the file as it is, so it is sound.
+    assert not report.run.altered
+    assert render(report, "md") == plain
+
+
+def test_a_stored_command_names_the_present_option(maker):
+    maker.info["command"] = "mtlrun reproduce made/table1 --reading all"
+    run = build_report(maker.fill().write()).run
+    assert run.experiment.command.endswith("--interpretation all")
+
+
+def test_a_section_of_another_interpretation_is_checked(maker):
+    maker.info["reading"] = "plain"
+    maker.info["readings"] = {
+        "plain": {"why": "so", "main": {"rule": "convention"}},
+        "other": {"why": "so", "config": {"claims": [{"id": "c"}]}},
+    }
+    with pytest.raises(DataError, match="claims") as caught:
+        build_report(maker.fill().write())
     assert caught.value.remedy

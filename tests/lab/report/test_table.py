@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from mtlrun.engine.evaluation import std
 from mtlrun.errors import DataError
 from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.printed import mean_std, range_text, result_grid, task_note
 from mtlrun.lab.report.run import MISSING, jobs_with_outcome, read_run
+from mtlrun.stats import std
 
 DC = "LADM-DC-RMTL-10%"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from run_folders import stored_experiment
 
 from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.lab.batch import artefacts
@@ -31,7 +32,7 @@ def filled(name: str) -> Run:
     for scenario in scenarios(spec):
         datasets[scenario.name] = {
             "id": scenario.dataset.id if scenario.dataset else "published",
-            "axis": scenario.axis,
+            "axis": scenario.axis or None,
         }
         for method in scenario.methods:
             for trial in range(2):
@@ -50,24 +51,14 @@ def filled(name: str) -> Run:
                     else {"total": 1.0}
                 )
                 cells[key] = record
-    info = {
-        "id": name,
-        "title": spec.title,
-        "kind": spec.kind,
-        "profile": "quick",
-        "config": experiment.config,
-        "methods": [method.label for method in spec.methods],
-        "datasets": datasets,
-        "cells": [
-            {"key": c.key, "family": family, "dataset": c.dataset, "method": c.method}
-            for c in planned
-        ],
-    }
-    return Run(Path("nowhere"), info, planned, cells)
+    stored = stored_experiment(
+        config=experiment.config, profile="quick", datasets=datasets
+    )
+    return Run(Path("nowhere"), stored, planned, cells)
 
 
 def spec_of_one(run: Run) -> bool:
-    return run.info["kind"] == "inspect" and len(run.methods) == 1
+    return run.spec.kind == "inspect" and len(run.methods) == 1
 
 
 @pytest.mark.slow
