@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from mtlrun.engine.packed import PACKED, is_without_plan
-from mtlrun.engine.stored import RUN_FILE
+from mtlrun.engine.stored import RUN_FILE, read_raw
 from mtlrun.lab.results import compact_run
-from mtlrun.engine.stored import read_raw
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_FILE_BYTES = 1_000_000

@@ -18,7 +18,6 @@ from mtlrun.data.reading.names import separated
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
-from mtlrun.model.explanation import method_name
 from mtlrun.model.files import Model, transformed_names
 from mtlrun.show.figures import Line, Panel
 
@@ -93,7 +92,7 @@ class ModelCurves:
         self.estimator = innermost(model.estimator)
         if not hasattr(self.estimator, "partial_dependence"):
             raise UserError(
-                f"{folder}: {method_name(model)} has no curves",
+                f"{folder}: {type(self.estimator).__name__} has no curves",
                 "SmoothMTL has; of a linear model try --kind coefficients.",
             )
         self.tasks: list[str] = list(model.about["tasks"])

@@ -9,8 +9,8 @@ import pytest
 
 import mtlrun
 from mtlrun.engine.store import MAX_LOCK_BYTES, Store
-from mtlrun.errors import DataError
 from mtlrun.engine.stored import read_raw
+from mtlrun.errors import DataError
 from mtlrun.utils.io import IrregularFileError, open_regular, read_file, read_text_file
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.processes import exclusive_lock, is_locked

@@ -16,7 +16,7 @@ def last_day(run: Run) -> str:
     """Return the day on which a run ended, as text."""
     last = run.provenance[-1]
     # A run that was interrupted has no end.
-    return str(last["finished"] or last["started"])[:10]
+    return str(last.finished or last.started)[:10]
 
 
 def write_lines(path: Path, comment: str, lines: Iterable[Sequence[Any]]) -> None:
