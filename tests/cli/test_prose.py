@@ -38,10 +38,15 @@ def test_a_file_or_a_pipe_gets_unwrapped_lines():
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_only_a_terminal_breaks_the_last_column(monkeypatch, is_terminal):
-    console = Console(file=io.StringIO(), force_terminal=is_terminal, width=50)
-    monkeypatch.setattr("mtlrun.cli.console.output", lambda: console)
+    stream = io.StringIO()
+    stream.isatty = lambda: is_terminal
+    monkeypatch.setattr("sys.stdout", stream)
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
     say_columns([("name", 12, "two words " * 9), ("other", 3, "")])
-    lines = console.file.getvalue().splitlines()
+    lines = stream.getvalue().splitlines()
     assert lines[0].startswith("name   12  two words two")
     assert lines[-1] == "other   3"
     if is_terminal:

@@ -381,8 +381,15 @@ def test_a_budget_does_not_change_any_score(tmp_path):
     }
 
 
-def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(monkeypatch):
+@pytest.fixture
+def without_deadline(monkeypatch):
+    """Let fits take as long as they want."""
     monkeypatch.setattr(compare_module, "SLOWDOWN", 1e9)
+
+
+def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(
+    without_deadline, monkeypatch
+):
     monkeypatch.setattr(compare_module, "MAX_SHARE_OF_FIRST_METHODS", 0.0)
     result = mtlrun.compare(
         schools(n=800), methods=["GraphMTL"], budget=100, **{**QUICK, "splits": 3}
@@ -397,8 +404,7 @@ def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(monke
     assert any("50% of the training rows" in fact for fact in result.board.facts)
 
 
-def test_all_training_rows_are_used_where_one_split_is_in_time(monkeypatch):
-    monkeypatch.setattr(compare_module, "SLOWDOWN", 1e9)
+def test_all_training_rows_are_used_where_one_split_is_in_time(without_deadline):
     result = mtlrun.compare(schools(n=800), methods=["GraphMTL"], budget=100, **QUICK)
     assert result.board.evaluation.train_share == 1
     assert "training rows:" not in result.board.answer.headline

@@ -90,7 +90,7 @@ def test_info_prints_the_card(folder: Path) -> None:
     code, text = run(folder, "info", "mine")
     assert code == 0
     assert f"t.arff: verified, sha256 {SHA}, {len(ARFF)} bytes, in t.arff" in text
-    assert "licence:   free" in text
+    assert "license:   free" in text
     assert "citation:  nobody" in text
     assert "variants:  more" in text
     rows = [line.split() for line in text.splitlines()]

@@ -609,18 +609,16 @@ def test_invalid_class_weights_are_rejected(weights):
 # ---------------------------------------------------------------- speed of predictions
 
 
-def test_dense_rows_are_predicted_by_blocks_not_by_tasks(monkeypatch):
+def test_dense_and_sparse_rows_have_the_same_predictions():
     rng = np.random.default_rng(0)
     n_tasks, d = 300, 8
     codes = rng.integers(-1, n_tasks, size=20_000)
     X = rng.normal(size=(len(codes), d))
     coef = rng.normal(size=(n_tasks + 1, d))
     intercept = rng.normal(size=n_tasks + 1)
-    monkeypatch.setattr(base, "rows_by_code", None)
-    scores = base.scores_by_code(X, codes, coef, intercept)
-    assert_allclose(scores, (X * coef[codes]).sum(axis=1) + intercept[codes])
-    with pytest.raises(TypeError):
-        base.scores_by_code(sp.csr_array(X), codes, coef, intercept)
+    expected = (X * coef[codes]).sum(axis=1) + intercept[codes]
+    for rows in (X, sp.csr_array(X)):
+        assert_allclose(base.scores_by_code(rows, codes, coef, intercept), expected)
 
 
 @pytest.mark.parametrize("kind", [int, float, str, object, "S4"])

@@ -260,23 +260,19 @@ def test_other_numbers_need_a_raised_version_and_a_raised_version_other_numbers(
     case = "TraceNormMTL, shared"
     name, info = "TraceNormMTL", METHODS["TraceNormMTL"]
     prox = norms.TraceNorm.prox_value
-    monkeypatch.setattr(
-        norms.TraceNorm, "prox_value", lambda self, W, step: prox(self, W, 1.001 * step)
-    )
-    monkeypatch.setattr(
-        norms.TraceNorm, "prox", lambda self, W, step: prox(self, W, 1.001 * step)[0]
-    )
-    with pytest.raises(AssertionError, match="raise the version of what changed"):
-        test_the_stored_solution_is_reproduced(case, judge)
-    monkeypatch.setitem(
-        METHODS, name, replace(info, changes=[*info.changes, "a longer step"])
-    )
-    with pytest.raises(pytest.fail.Exception, match="run this file with --write"):
-        test_the_stored_solution_is_reproduced(case, judge)
-    monkeypatch.undo()
-    monkeypatch.setitem(
-        METHODS, name, replace(info, changes=[*info.changes, "a longer step"])
-    )
+    longer = {
+        "prox_value": lambda self, W, step: prox(self, W, 1.001 * step),
+        "prox": lambda self, W, step: prox(self, W, 1.001 * step)[0],
+    }
+    with monkeypatch.context() as patch:
+        for method, function in longer.items():
+            patch.setattr(norms.TraceNorm, method, function)
+        with pytest.raises(AssertionError, match="raise the version of what changed"):
+            test_the_stored_solution_is_reproduced(case, judge)
+        raised = replace(info, changes=[*info.changes, "a longer step"])
+        monkeypatch.setitem(METHODS, name, raised)
+        with pytest.raises(pytest.fail.Exception, match="run this file with --write"):
+            test_the_stored_solution_is_reproduced(case, judge)
     with pytest.raises(pytest.fail.Exception, match="take the raised version back"):
         test_the_stored_solution_is_reproduced(case, judge)
 

@@ -129,12 +129,12 @@ def test_only_a_repeated_search_detects_a_different_selection(lab):
 
 def test_a_changed_solver_does_not_agree(finished, monkeypatch):
     prox = norms.TraceNorm.prox_value
-    monkeypatch.setattr(
-        norms.TraceNorm, "prox_value", lambda self, W, step: prox(self, W, 1.5 * step)
-    )
-    monkeypatch.setattr(
-        norms.TraceNorm, "prox", lambda self, W, step: prox(self, W, 1.5 * step)[0]
-    )
+    longer = {
+        "prox_value": lambda self, W, step: prox(self, W, 1.5 * step),
+        "prox": lambda self, W, step: prox(self, W, 1.5 * step)[0],
+    }
+    for name, function in longer.items():
+        monkeypatch.setattr(norms.TraceNorm, name, function)
     agrees = {trial.names[finished]: trial.agrees for trial in verify([finished])}
     assert {name.split("/")[1]: good for name, good in agrees.items()} == {
         "ridge": True,
