@@ -28,6 +28,8 @@ from sklearn.base import BaseEstimator, is_classifier
 ROOT = Path(__file__).resolve().parents[1]
 REGISTRY = ROOT / "mtlrun" / "estimators" / "declarations.py"
 PAGE = ROOT / "docs" / "methods.md"
+#: List of classes by family. A new class is listed behind those of its module.
+CLASS_LIST = ROOT / "docs" / "api" / "estimators.md"
 #: The text after this line of the page is generated.
 MARK = "<!-- What follows is written by `make generated`. -->\n"
 DESIGNS = ["shared", "ragged", "masked"]
@@ -431,6 +433,29 @@ def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     )
 
 
+def with_new_classes(page: str, modules: dict[str, list[str]]) -> str:
+    """Return the list of classes with those that it lacks.
+
+    A class is listed behind the others of its module; modules without a listed class
+    are left out.
+
+    Parameters
+    ----------
+    page : str
+    modules : dict of str to list of str
+        The classes of each module.
+    """
+    for names in modules.values():
+        lines = {name: f"   mtlrun.estimators.{name}\n" for name in names}
+        listed = [line for line in lines.values() if line in page]
+        if not listed:
+            continue  # The place of a new family is chosen by hand.
+        last = max(listed, key=page.index)
+        new = [line for line in lines.values() if line not in page]
+        page = page.replace(last, "".join([last, *new]), 1)
+    return page
+
+
 def generated() -> dict[Path, str]:
     """Return the files to write and their contents."""
     from mtlrun.estimators.base import DegenerateModelWarning
@@ -466,7 +491,8 @@ def generated() -> dict[Path, str]:
     ]
     written = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
     page = f"{written}{MARK}\n{page_text(methods, wrappers, along_paths)}"
-    return {REGISTRY: registry, PAGE: page}
+    class_list = with_new_classes(CLASS_LIST.read_text(encoding="utf-8"), modules)
+    return {REGISTRY: registry, PAGE: page, CLASS_LIST: class_list}
 
 
 if __name__ == "__main__":

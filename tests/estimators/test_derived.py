@@ -69,6 +69,14 @@ def test_all_methods_are_on_the_page_with_their_references(files, registry_scrip
         assert re.search(rf"^## {link}$", page, flags=re.MULTILINE | re.IGNORECASE)
 
 
+def test_a_new_class_is_listed_behind_those_of_its_module(registry_script):
+    lines = [f"   mtlrun.estimators.{name}\n" for name in ("Alpha", "Beta", "Other")]
+    modules = {"a": ["Alpha", "Beta", "New"], "b": ["Unlisted"], "c": ["Other"]}
+    page = registry_script.with_new_classes("".join(lines), modules)
+    new = "   mtlrun.estimators.New\n"
+    assert page == "".join([*lines[:2], new, lines[2]])
+
+
 def test_all_parameters_are_documented_once_with_their_default():
     for name in METHODS:
         cls = load_class(name)
