@@ -68,6 +68,7 @@ def compare(
     target: Annotated[
         str | None, column("COLUMN", "Column to predict.", "--target", "-t")
     ] = None,
+    sheet: options.Sheet = None,
     task: Annotated[
         str | None, column("COLUMN", "Column that names the task of each row.")
     ] = None,
@@ -333,6 +334,7 @@ def compare(
     """
     from mtlrun.data.reading.files import data_file
 
+    data = [options.with_sheet(data[0], sheet), *data[1:]]
     # A file that does not exist is reported at once, before the imports below, which
     # take seconds.
     for path in filter(None, (*data, test, labels)):

@@ -144,6 +144,7 @@ def check(
         list[str] | None,
         option(None, "COLUMN", "Column to ignore. Repeatable.", "--drop"),
     ] = None,
+    sheet: options.Sheet = None,
     as_json: Json = False,
 ) -> None:
     """Look at a table before anything is fitted: what in it may be wrong?
@@ -153,6 +154,7 @@ def check(
     """
     from mtlrun.data.roles.check import check_table
 
+    table = options.with_sheet(table, sheet)
     found = check_table(table, target=target or (), task=task, drop=drop or ())
     records = found.to_dict("records")
     if as_json:

@@ -543,6 +543,15 @@ Format = Annotated[
     ),
 ]
 Open = Annotated[bool, option(OUT, None, "Show the report in the browser.", "--open")]
+def with_sheet(table: Path, sheet: str | None) -> Path:
+    """Return the path of a table, with the sheet of a workbook behind it."""
+    return table if sheet is None else table.with_name(f"{table.name}#{sheet}")
+
+
+Sheet = Annotated[
+    str | None,
+    option(None, "NAME", "Sheet of a workbook. Default: the first one.", "--sheet"),
+]
 Json = Annotated[bool, option(OUT, None, "Print JSON, for other programs.", "--json")]
 Quiet = Annotated[
     bool,

@@ -62,6 +62,7 @@ def predict(
     task_name: Annotated[
         str | None, option("NAME", "Task of all rows, if the file has no task column.")
     ] = None,
+    sheet: options.Sheet = None,
     labels: Annotated[
         bool,
         option(None, "Write only the predicted labels, without scores.", "--labels"),
@@ -128,9 +129,11 @@ def predict(
     from mtlrun.model.intervals import LEVEL
 
     output_file = output or Path(f"{stem_of(data)}-predictions.csv")
+    workbook = Path(data)
+    data = str(options.with_sheet(workbook, sheet))
     remedy = "Choose another file with --output (- prints to the terminal)."
     check_ending(output_file, [".csv", ".txt"], remedy)
-    inputs = [Path(data), *files_of(model)]
+    inputs = [workbook, *files_of(model)]
     refuse_inputs(output_file, inputs)
     fitted = load_model(model, trust or ())
     with used(model):

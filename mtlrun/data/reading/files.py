@@ -66,6 +66,8 @@ _SURPRISES = (ValueError, OverflowError, RuntimeError, TypeError, struct.error)
 _IN_MEMORY = 64 << 20
 
 #: Endings of containers of one file, and these containers by their ending.
+#: Between the path of a workbook and the name of its sheet.
+SHEET = "#"
 SUFFIXES = {"plain": "", "gz": ".gz", "bz2": ".bz2", "xz": ".xz"}
 CONTAINERS = {suffix: container for container, suffix in SUFFIXES.items() if suffix}
 _MAGIC = {"gz": b"\x1f\x8b", "bz2": b"BZh", "xz": b"\xfd7zXZ\x00"}
@@ -93,6 +95,8 @@ class DataFile:
         Of the decompressed content.
     size : int
         Bytes of the decompressed content.
+    sheet : str
+        Sheet of a workbook; "" for the first one.
     """
 
     name: str
@@ -101,6 +105,7 @@ class DataFile:
     member: str | None = None
     sha256: str = ""
     size: int = 0
+    sheet: str = ""
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
@@ -145,10 +150,11 @@ class DataFile:
 
     def where(self, line: int | None = None, column: int | None = None) -> str:
         """Return ``file:line:column`` for a message."""
-        if self.member is None:
-            location = str(self.path)
-        else:
-            location = f"{self.path}({self.member})"
+        location = str(self.path)
+        if self.member is not None:
+            location += f"({self.member})"
+        if self.sheet:
+            location += f"#{self.sheet}"
         return ":".join([location, *(str(n) for n in (line, column) if n is not None)])
 
 
@@ -417,7 +423,7 @@ def reading(path: Path) -> Iterator[None]:
 def data_file(path: Path) -> tuple[DataFile, str]:
     """Return a file, its container (``.gz``, ``.bz2``, ``.xz``) and its suffix.
 
-    The suffix determines its format.
+    The suffix determines its format. ``book.xlsx#Visits`` is a sheet of a workbook.
 
     Raises
     ------
@@ -426,6 +432,10 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     """
     container = CONTAINERS.get(path.suffix.lower(), "plain")
     if not path.is_file():
+        book, mark, sheet = str(path).rpartition(SHEET)
+        if mark and suffix_of(Path(book)) == ".xlsx":
+            file, suffix = data_file(Path(book))
+            return replace(file, sheet=sheet), suffix
         if path.is_dir():
             remedy = "Name a file."
             if next(path.glob("*=*"), None) is not None:

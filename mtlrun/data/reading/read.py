@@ -54,7 +54,8 @@ def read_table(source: Path | str | Any, like: TrainingColumns | None = None) ->
 
     * ``.csv``, ``.tsv``, ``.txt``: separated by commas, semicolons, tabs or blanks,
       with or without a header.
-    * ``.parquet`` (needs pyarrow), ``.xlsx`` (the first sheet; needs openpyxl).
+    * ``.parquet`` (needs pyarrow), ``.xlsx`` (needs openpyxl): the first sheet,
+      or ``book.xlsx#Visits``.
     * ``.arff``: dense or sparse; nominal values that are not numbers are words.
     * ``.mat``: `X` and `Y` (or `feature` and `label`), cells with a matrix per task, or
       one matrix each; `Y` may be absent.

@@ -101,6 +101,8 @@ class Table:
         The file as it was read; None for a data frame.
     notes : list of str
         Decisions made while reading, in sentences.
+    part : str
+        Sheet of a workbook with several ones, for messages.
     """
 
     name: str
@@ -117,6 +119,7 @@ class Table:
     written: Callable[[str], pd.Series] | None = None
     source: Snapshot | None = None
     notes: list[str] = field(default_factory=list)
+    part: str = ""
 
     @property
     def columns(self) -> list[str]:
@@ -157,7 +160,10 @@ class Table:
             return self.frame[name]
         if name not in self.names:
             raise UnknownNameError(
-                "column", name, self.columns, f"{self.name} has no column {name!r}"
+                "column",
+                name,
+                self.columns,
+                f"{self.name}{self.part} has no column {name!r}",
             )
         values = self.sparse[:, [self.names.index(name)]].toarray().ravel()
         return pd.Series(values, name=name)

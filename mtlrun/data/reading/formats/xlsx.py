@@ -1,4 +1,4 @@
-"""The first sheet of a workbook, none of whose cells only look empty."""
+"""A sheet of a workbook, none of whose cells only look empty."""
 
 from __future__ import annotations
 
@@ -33,20 +33,27 @@ from mtlrun.data.reading.table import (
     note_numbers,
     optional_module,
 )
-from mtlrun.errors import DataError
+from mtlrun.errors import DataError, UnknownNameError, counted, listed
 from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_members
+
+#: Rows of titles above the names of columns, at most.
+MAX_TITLE_ROWS = 5
 
 
 def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
-    """Return the first sheet of a workbook.
+    """Return a sheet of a workbook, by default the first one.
 
-    Its first row names the columns unless all its cells are numbers.
+    Its first row names the columns unless all its cells are numbers. Rows of titles
+    above a row of names are left out.
     """
     raw = file.read_bytes()
     name = file.where()
     optional_module("openpyxl", "excel", name)
     try:
-        sheet = read_sheet(raw, name)
+        titles = sheet_names(raw)
+        if file.sheet and file.sheet not in titles:
+            raise UnknownNameError("sheet", file.sheet, titles, f"{name}: no such sheet")
+        sheet = read_sheet(raw, name, file.sheet or titles[0])
     except DataError:
         raise
     # Errors for an archive that is not a workbook; XML has SyntaxErrors.
@@ -57,9 +64,13 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     # Rows that are only formatted count as rows of the sheet.
     sheet = sheet.dropna(how="all")
     if sheet.empty:
-        raise DataError(
-            f"{name}: no rows in its first sheet", "Put the table into the first sheet."
-        )
+        others = [title for title in titles if title != (file.sheet or titles[0])]
+        remedy = "Put the table into the first sheet."
+        if others:
+            remedy = f"--sheet names another one: {listed(others)}."
+        raise DataError(f"{name}: no rows in the sheet", remedy)
+    n_titles = _count_title_rows(sheet)
+    sheet = sheet.iloc[n_titles:]
     first = [_python_value(cell) for cell in sheet.iloc[0]]
     cells = [_header_name(cell) for cell in first]
     below = [
@@ -69,9 +80,18 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     has_header = all(isinstance(cell, str) for cell in first)
     has_header = has_header or names_columns(cells, below, like)
     notes = []
+    part = ""
+    if len(titles) > 1:
+        part = f" (sheet {file.sheet or titles[0]!r})"
+        if not file.sheet:
+            others = listed(titles[1:])
+            notes.append(f"the first sheet is read, {titles[0]!r}; --sheet reads {others}")
+    if n_titles:
+        text = counted(n_titles, "row")
+        notes.append(f"{text} of titles above the names of the columns left out")
     if has_header:
         names = checked_names(cells, f"{name}:{sheet.index[0] + 1}")
-        notes = note_numbers(names)
+        notes += note_numbers(names)
     else:
         names = default_names(len(cells), name)
     rows = sheet.iloc[int(has_header) :]
@@ -84,7 +104,32 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     def locate(row: int) -> str:
         return f"{name}:{rows.index[row] + 1}"
 
-    return Table(name, frame, named=has_header, locate=locate, notes=notes)
+    return Table(
+        name, frame, named=has_header, locate=locate, notes=notes, part=part
+    )
+
+
+def _count_title_rows(sheet: pd.DataFrame) -> int:
+    """Return the number of rows above the names of columns.
+
+    They have a cell or two, such as a title and a date, and the row below them fills
+    most of its cells with texts.
+    """
+    filled = sheet.notna().to_numpy()
+    width = filled.any(axis=0).sum()
+    for number in range(min(MAX_TITLE_ROWS + 1, len(sheet) - 1)):
+        row = sheet.iloc[number].dropna()
+        if len(row) > max(1, 0.5 * width):
+            is_header = all(isinstance(cell, str) for cell in row)
+            return number if is_header else 0
+    return 0
+
+
+def sheet_names(raw: bytes) -> list[str]:
+    """Return the names of the sheets of a workbook, in its order."""
+    openpyxl: Any = importlib.import_module("openpyxl")
+    book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, keep_links=False)
+    return [sheet.title for sheet in book.worksheets]
 
 
 def _python_value(cell: Any) -> Any:
@@ -103,8 +148,8 @@ def _header_name(cell: Any) -> str:
     return column_name(str(cell))
 
 
-def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
-    """Return the first sheet of a workbook; row 0 is its first line, NaN is empty.
+def read_sheet(raw: bytes, name: str, title: str) -> pd.DataFrame:
+    """Return a sheet of a workbook; row 0 is its first line, NaN is empty.
 
     A sheet with a single cell in its last corner is a table of 17 thousand million
     cells: they are counted while rows are read.
@@ -122,7 +167,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
     max_cells = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw))
     width = 1
     rows: list[list[Any]] = []
-    for number, row in enumerate(_rows(raw, data_only=True), 1):
+    for number, row in enumerate(_rows(raw, title, data_only=True), 1):
         width = max(width, len(row))
         remedy = "Delete what lies far from the table, or save it as csv."
         allow(
@@ -135,7 +180,7 @@ def read_sheet(raw: bytes, name: str) -> pd.DataFrame:
         rows.append([_value(cell) for cell in row])
     width = max(map(_used_width, rows), default=0)
     if any("" in row or len(row) < width for row in rows):
-        for number, row in enumerate(_rows(raw, data_only=False), 1):
+        for number, row in enumerate(_rows(raw, title, data_only=False), 1):
             for cell, value in zip(row[:width], rows[number - 1], strict=False):
                 if cell.data_type == "f" and value == "":
                     text = (
@@ -172,12 +217,14 @@ def _used_width(row: Sequence[Any]) -> int:
     return 0
 
 
-def _rows(raw: bytes, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(
+    raw: bytes, title: str, *, data_only: bool
+) -> Iterator[tuple[Any, ...]]:
     openpyxl: Any = importlib.import_module("openpyxl")
     book = openpyxl.load_workbook(
         io.BytesIO(raw), read_only=True, data_only=data_only, keep_links=False
     )
-    sheet = book.worksheets[0]
+    sheet = book[title]
     sheet.reset_dimensions()  # the dimensions that a file claims may be wrong
     return iter(sheet.rows)
 
