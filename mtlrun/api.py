@@ -95,7 +95,7 @@ def compare(
         Mulan's XML list of labels: the targets. Not needed if it lies in the folder of
         the table and has the same name.
     test : DataFrame or path, optional
-        Test rows; by default, the rows are tested by repeated cross-validation.
+        Test rows; by default, the rows are tested by cross-validation.
     time : str, optional
         Column of a number or a date: the last rows of each task are tested after its
         earlier ones. With ``time_blocks=True``, blocks of time over all tasks are
@@ -121,12 +121,13 @@ def compare(
         Only for tables in chunks.
     output : path, optional
         Folder that keeps finished fits, in ``cells``: comparing the same table there
-        again computes only what is new.
+        again computes only what is new. Tables in chunks keep no fits: only `save`
+        writes their results.
     say : callable
         Called with progress messages, one line at a time.
     finished : callable
         Called after every fit with the leaderboard so far, which can be kept if the
-        rest is interrupted.
+        rest is interrupted. Not called for tables in chunks.
 
     Returns
     -------

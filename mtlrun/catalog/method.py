@@ -1,4 +1,4 @@
-"""A method as an experiment file names it: estimator, features, parameters."""
+"""A method in the key of a job: an estimator or an analysis, with parameters."""
 
 from __future__ import annotations
 

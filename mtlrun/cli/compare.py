@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 #: Make an option of the command, in one of the two panels of its help.
 column = partial(options.option, "Roles of the columns")
 protocol = partial(options.option, "How to compare")
-#: Columns of the leaderboard that only --explain prints, on a narrow terminal fewer of
-#: them, in this order.
+#: Columns of the leaderboard that only --explain prints. A narrow terminal drops them,
+#: too, in this order.
 DROP_FIRST = ("std", "splits", "better in", "seconds", "p (exploratory)")
 #: Rows of the leaderboard that are printed without --explain.
 MAX_ROWS = 8
@@ -243,7 +243,8 @@ def compare(
         str | None,
         protocol(
             "NAME",
-            "Score to compare by. Default: auc for labels, rmse or nmse for numbers.",
+            "Score to compare by. Default: auc or log_loss for labels, rmse or nmse for "
+            "numbers.",
             autocompletion=options.metrics,
         ),
     ] = None,

@@ -112,7 +112,8 @@ _NEEDS = {
 #: Largest number of targets on the same rows with smooth models by default.
 MAX_SMOOTH_TARGETS = 32
 
-#: Number of linear baselines that each comparison has.
+#: Number of baselines that each comparison has: the mean of the task, and three linear
+#: ones.
 N_ALWAYS = 4
 
 #: Regularization strengths per row of a task. One strength for all tasks is searched on

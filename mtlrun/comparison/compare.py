@@ -1,6 +1,6 @@
 """Compare multi-task methods and baselines on a table of the user.
 
-`run_comparison` is the main path: read the table, fix the protocol and the methods, fit
+`compare_table` is the main path: read the table, fix the protocol and the methods, fit
 every method on every split (`mtlrun.comparison.schedule`), judge whether multi-task
 learning helps (`mtlrun.comparison.verdict`), and fit the best method to all rows.
 """

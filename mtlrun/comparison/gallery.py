@@ -2,7 +2,7 @@
 
 `ComparisonPictures` holds the numbers, also in files, and its methods return one
 picture each. Tables with many tasks show a selection; the caption says which tasks and
-why. `mtlrun.comparison.picture_numbers` takes the numbers from a comparison.
+why. `pictures_of` takes the numbers from a comparison.
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ class CompareOptions:
     methods : sequence of str
         Names of methods or classes. Default: the methods for such a table.
     metric : str or None
-        Default: AUC for labels, RMSE for one target in many tasks, normalized MSE for
+        Default: AUC for labels (log loss for several classes, and where most tasks have
+        too few rows for the AUC), RMSE for one target in many tasks, normalized MSE for
         several targets.
     budget : float or None
         Minutes that the comparison may take.

@@ -1,13 +1,14 @@
 """Order in which the jobs of a comparison are computed, and their results.
 
-Methods that each verdict needs come first, on all splits, then the others from cheap to
-slow. Methods of the default list race in each training part
+Methods that each verdict needs come first, on all splits, then the others in the order
+of their list. Methods of the default list race in each training part
 (`mtlrun.comparison.racing`): most of them are stopped there after the first inner folds
 of their search.
 
 With a deadline, the methods that each verdict needs are computed split by split, so
 that there is a verdict from the first split on. Their multi-task method is then the one
-that is usually the fastest. The race is left out if it would take too much of the time.
+that is usually the fastest, and the others come by increasing cost. The race is left
+out if it would take too much of the time.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class CompareSchedule:
     Attributes
     ----------
     candidates : sequence of Candidate
-        Cheap ones first.
+        In the order of the list, which decides between equal methods.
     jobs : dict of (label, split) to Job
     runner : Runner
     evaluation : Evaluation
@@ -100,6 +101,9 @@ class CompareSchedule:
     is_trial : bool
         Whether only the first split of the methods that each verdict needs is computed,
         to see how long it takes.
+    first : list of str
+        Labels of the methods that each verdict needs: baselines and one multi-task
+        method.
     entries : dict of str to ComparedMethod
         Results by label.
     halved : dict of (label, split) to Job

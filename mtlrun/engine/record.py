@@ -50,7 +50,6 @@ SCORES_DIGEST = "predictions_sha256"
 #: Valid keys of jobs. A key is part of a file name and must not lead to another folder.
 KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
 
-_REMEDY = "No run has so many: take the file from where it was made."
 #: Characters of a sha256 in hexadecimal digits.
 DIGEST_LENGTH = 64
 #: Text of a record before and after its digest.

@@ -1,5 +1,4 @@
-"""scikit-learn estimators and the registry of methods. Importing the package imports no
-numpy.
+"""scikit-learn estimators. Importing the package imports no numpy.
 
 The generated module `mtlrun.estimators.declarations` lists the classes. Their modules are
 imported when a class is used.

@@ -1,1 +1,1 @@
-"""Reproduce papers: experiment files, plan, claims, reports and analyses of papers."""
+"""Reproduce papers: experiment files, plan, claims and reports."""

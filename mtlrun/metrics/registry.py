@@ -47,7 +47,7 @@ class Metric:
         Whether the function takes `variance`, computed from all rows of each task,
         training and test.
     shrinks_variance : bool
-        Whether these variances are shrunken (`mtlrun.engine.averages`), as in gains.
+        Whether these variances are shrunken (`mtlrun.engine.evaluation`), as in gains.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Find the files of a card, open their containers, and check their content."""
+"""Data files: open their containers, and read them safely and within limits."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@
     trace norm, with or without L12, on one design without missing targets, if its
     eigenbasis takes more time than 30 products X'XW.
 "admm"
-    ADMM, which splits off the predictions for losses on labels. If the eigenbases of
-    the designs take at most 2 GB (`mtlrun.problem.memory.KEPT`).
+    ADMM, if the eigenbases of the designs take at most 2 GB
+    (`mtlrun.problem.memory.KEPT`). It splits off the predictions for losses on labels.
 "fista"
     For all other problems, through Gram matrices for the squared loss where these are
     cheaper than the rows.

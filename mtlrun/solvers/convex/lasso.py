@@ -64,8 +64,8 @@ _WIDE = 4
 _SMALL = 128
 #: Epochs on a set that are done in any case.
 _AT_LEAST = 10
-#: A set is solved to this part of its present gap, but not beyond this part of the gap
-#: at which the run ends.
+#: A set is solved until its gap is at most `_PROGRESS` times its present gap, or
+#: `_BEYOND` times the gap at which the run ends, whichever is larger.
 _PROGRESS = 0.1
 _BEYOND = 0.3
 #: Why a run ends before its gap is small enough.
