@@ -543,6 +543,8 @@ Format = Annotated[
     ),
 ]
 Open = Annotated[bool, option(OUT, None, "Show the report in the browser.", "--open")]
+
+
 def with_sheet(table: Path, sheet: str | None) -> Path:
     """Return the path of a table, with the sheet of a workbook behind it."""
     return table if sheet is None else table.with_name(f"{table.name}#{sheet}")

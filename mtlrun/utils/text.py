@@ -50,9 +50,12 @@ def hidden(text: str) -> str | None:
 
 def stem_of(file: str | Path) -> str:
     """Return the name of a file without its folder and the endings of format and
-    compression: ``sales.2023``.
+    compression: ``sales.2023``. A sheet of a workbook is called ``book-Visits``.
     """
     name = Path(file).name
+    book, mark, sheet = name.rpartition(".xlsx#")
+    if mark:
+        return f"{book}-{sheet}"
     return _ENDINGS.sub("", name) or name
 
 

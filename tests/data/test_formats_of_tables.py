@@ -15,7 +15,7 @@ from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, read_rows
-from mtlrun.errors import DataError
+from mtlrun.errors import DataError, UserError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(12, 3)).round(2)
@@ -475,6 +475,69 @@ def workbook(path, rows):
     pytest.importorskip("openpyxl")
     pd.DataFrame(rows).to_excel(path, index=False, header=False)
     return path
+
+
+@pytest.fixture
+def book(tmp_path):
+    """Return a workbook whose second sheet has a table below three rows of titles."""
+    pytest.importorskip("openpyxl")
+    visits = pd.DataFrame(
+        [
+            ["A study", None, None],
+            [None, "of 2024", None],
+            [None, None, None],
+            ["dose", "clinic", "note"],
+            [1, "a", "x"],
+        ]
+    )
+    with pd.ExcelWriter(tmp_path / "book.xlsx") as writer:
+        pd.DataFrame({"read": ["me"]}).to_excel(writer, sheet_name="Notes", index=False)
+        visits.to_excel(writer, sheet_name="Visits", index=False, header=False)
+    return tmp_path / "book.xlsx"
+
+
+def test_a_sheet_is_read_by_its_name(book):
+    assert read_table(book).columns == ["read"]
+    table = read_table(f"{book}#Visits")
+    assert table.columns == ["dose", "clinic", "note"]
+    assert table.frame.to_numpy().tolist() == [[1, "a", "x"]]
+    assert table.where(0) == f"{book}#Visits:5"
+    assert any("2 rows of titles" in note for note in table.notes)
+
+
+def test_a_missing_column_or_sheet_names_the_sheets(book):
+    with pytest.raises(UserError, match="no such sheet") as caught:
+        read_table(f"{book}#Visit")
+    assert "'Visits'" in caught.value.remedy
+    with pytest.raises(UserError, match=r"\(sheet 'Notes'\) has no column 'dose'"):
+        read_table(book).column("dose")
+    assert any("'Notes'; --sheet reads Visits" in n for n in read_table(book).notes)
+
+
+def test_other_files_have_no_sheets(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(DataError, match="no workbook") as caught:
+        read_table(f"{tmp_path / 't.csv'}#Visits")
+    assert "--sheet" in caught.value.remedy
+    (tmp_path / "t#1.csv").write_text("a,b\n1,2\n")
+    assert read_table(tmp_path / "t#1.csv").columns == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["a", "b", "c"], ["x", "y", "z"], [1, 2, 3]],
+        [["a", "b", None], ["x", "y", "z"], ["u", "v", "w"]],
+        [["a", None], [1, 2], ["x", "y"], [3, 4]],
+    ],
+)
+def test_a_header_is_not_taken_for_a_title(rows, tmp_path):
+    path = workbook(tmp_path / "t.xlsx", rows)
+    if None in rows[0]:
+        with pytest.raises(DataError, match="of the header has no name"):
+            read_table(path)
+    else:
+        assert read_table(path).columns == rows[0]
 
 
 def test_a_first_row_of_numbers_is_not_a_header(tmp_path):

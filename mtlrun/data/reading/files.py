@@ -17,7 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -197,6 +197,7 @@ class Snapshot(DataFile):
             file.member,
             sha.hexdigest(),
             content.tell(),
+            file.sheet,
             content,
         )
 
@@ -433,8 +434,12 @@ def data_file(path: Path) -> tuple[DataFile, str]:
     container = CONTAINERS.get(path.suffix.lower(), "plain")
     if not path.is_file():
         book, mark, sheet = str(path).rpartition(SHEET)
-        if mark and suffix_of(Path(book)) == ".xlsx":
+        if mark and Path(book).is_file():
             file, suffix = data_file(Path(book))
+            if suffix != ".xlsx":
+                raise DataError(
+                    f"{book}: no workbook with sheets", "Leave out --sheet."
+                )
             return replace(file, sheet=sheet), suffix
         if path.is_dir():
             remedy = "Name a file."

@@ -230,7 +230,10 @@ def _matching(name: str, table: Table) -> list[str]:
 
 def _no_column(name: str, table: Table) -> UnknownNameError:
     error = UnknownNameError(
-        "column", name, table.columns, f"{table.name}{table.part} has no column {name!r}"
+        "column",
+        name,
+        table.columns,
+        f"{table.name}{table.part} has no column {name!r}",
     )
     with_commas = [column for column in table.columns if "," in column]
     if with_commas:

@@ -52,7 +52,9 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     try:
         titles = sheet_names(raw)
         if file.sheet and file.sheet not in titles:
-            raise UnknownNameError("sheet", file.sheet, titles, f"{name}: no such sheet")
+            raise UnknownNameError(
+                "sheet", file.sheet, titles, f"{name}: no such sheet"
+            )
         sheet = read_sheet(raw, name, file.sheet or titles[0])
     except DataError:
         raise
@@ -81,11 +83,10 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     has_header = has_header or names_columns(cells, below, like)
     notes = []
     part = ""
-    if len(titles) > 1:
-        part = f" (sheet {file.sheet or titles[0]!r})"
-        if not file.sheet:
-            others = listed(titles[1:])
-            notes.append(f"the first sheet is read, {titles[0]!r}; --sheet reads {others}")
+    if len(titles) > 1 and not file.sheet:
+        part = f" (sheet {titles[0]!r})"
+        rest = listed(titles[1:])
+        notes.append(f"the first sheet is read, {titles[0]!r}; --sheet reads {rest}")
     if n_titles:
         text = counted(n_titles, "row")
         notes.append(f"{text} of titles above the names of the columns left out")
@@ -104,24 +105,23 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     def locate(row: int) -> str:
         return f"{name}:{rows.index[row] + 1}"
 
-    return Table(
-        name, frame, named=has_header, locate=locate, notes=notes, part=part
-    )
+    return Table(name, frame, named=has_header, locate=locate, notes=notes, part=part)
 
 
 def _count_title_rows(sheet: pd.DataFrame) -> int:
     """Return the number of rows above the names of columns.
 
-    They have a cell or two, such as a title and a date, and the row below them fills
-    most of its cells with texts.
+    Titles and dates leave cells of their rows empty. The first row that fills all cells
+    has the names if they are texts, and if a number stands in the row below.
     """
-    filled = sheet.notna().to_numpy()
-    width = filled.any(axis=0).sum()
+    sheet = sheet.dropna(axis=1, how="all")
     for number in range(min(MAX_TITLE_ROWS + 1, len(sheet) - 1)):
-        row = sheet.iloc[number].dropna()
-        if len(row) > max(1, 0.5 * width):
-            is_header = all(isinstance(cell, str) for cell in row)
-            return number if is_header else 0
+        row = sheet.iloc[number]
+        if row.notna().all():
+            below = sheet.iloc[number + 1].dropna()
+            has_names = all(isinstance(cell, str) for cell in row)
+            has_numbers = not all(isinstance(cell, str) for cell in below)
+            return number if has_names and has_numbers else 0
     return 0
 
 
@@ -217,9 +217,7 @@ def _used_width(row: Sequence[Any]) -> int:
     return 0
 
 
-def _rows(
-    raw: bytes, title: str, *, data_only: bool
-) -> Iterator[tuple[Any, ...]]:
+def _rows(raw: bytes, title: str, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
     openpyxl: Any = importlib.import_module("openpyxl")
     book = openpyxl.load_workbook(
         io.BytesIO(raw), read_only=True, data_only=data_only, keep_links=False
