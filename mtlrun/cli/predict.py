@@ -273,6 +273,8 @@ def _read_file(
         say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
     for text in rows.sentences():
         say(f"{data}: {text}", error=True)
+    if fitted.by_task and rows.without_task:
+        say(f"{rows.without_task}: no predictions", error=True)
     return rows.X, rows.tasks
 
 
@@ -291,6 +293,7 @@ def _refuse_unknown_tasks(
         if str(output) != "-":
             error.remedy = f"{error.remedy} {output} has the rows without predictions."
         raise
+    raise DataError(f"{data}: no row names its task", "Fill the column of tasks.")
 
 
 def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:

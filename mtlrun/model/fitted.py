@@ -532,6 +532,11 @@ class Model(BaseEstimator):
             An array holds the features in their order, so it has no column of tasks.
         """
         rows = self._new_rows(X)
+        if self.by_task and rows.without_task:
+            raise DataError(
+                rows.without_task,
+                "Every row needs its task; predict_table leaves other rows empty.",
+            )
         name = "data frame"
         if isinstance(X, Table):
             name = X.name
@@ -570,13 +575,13 @@ class Model(BaseEstimator):
             all rows are computed at once. Predictions of such rows mean nothing.
         is_predicted : ndarray of bool, or True where rows name no tasks
         """
-        predicts_all = self.unseen == "mean" and self.ragged
-        if not self.by_task or names is None or predicts_all:
+        if not self.by_task or names is None or isinstance(names, np.ndarray):
             return names, True
-        if isinstance(names, np.ndarray):
-            return names, True
-        tasks = self._positions()
-        is_predicted = np.array([name in tasks for name in names])
+        if self.unseen == "mean" and self.ragged:
+            is_predicted = np.array([name != "" for name in names])
+        else:
+            tasks = self._positions()
+            is_predicted = np.array([name in tasks for name in names])
         replaced = np.asarray(names, dtype=object)
         replaced[~is_predicted] = self.task_names[0]
         return replaced.tolist(), is_predicted
@@ -585,7 +590,7 @@ class Model(BaseEstimator):
         """Return the tasks among names, as of `codes`, that the model does not know."""
         if not self.by_task or names is None or isinstance(names, np.ndarray):
             return UnknownTasks()
-        return UnknownTasks.of(names, self._positions())
+        return UnknownTasks.of([name for name in names if name], self._positions())
 
     def _positions(self) -> dict[str, int]:
         """Return the position of each task by its name, or by its number."""

@@ -159,6 +159,18 @@ def test_rows_of_unknown_tasks_are_left_empty_with_one_warning(trained, tmp_path
     assert table.task.tolist() == ["horse", *tasks, "horse", "goat"]
 
 
+def test_a_row_without_a_task_does_not_refuse_the_others(trained, tmp_path):
+    letters = "ACGT" * 10 + "AC"
+    task = load_model(tmp_path / STRINGS).task_names[0]
+    lines = [f"{letters},{name}" for name in (task, "", task)]
+    (tmp_path / "new.csv").write_text("sequence,task\n" + "\n".join(lines))
+    result = trained("predict", STRINGS, "new.csv", "-o", "out.csv")
+    assert result.exit_code == 0, result.output
+    assert "new.csv:3: the task is empty (1 row in all)" in result.stderr
+    table = pd.read_csv("out.csv")
+    assert table.label.isna().tolist() == [False, True, False]
+
+
 def test_if_all_tasks_are_unknown_all_rows_are_empty_and_the_exit_code_is_2(
     trained, tmp_path
 ):

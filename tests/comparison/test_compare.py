@@ -471,6 +471,20 @@ def test_a_task_named_na_is_missing_in_frames_as_in_files():
         mtlrun.compare(frame, target="y", task="school", **FEW)
 
 
+@pytest.mark.parametrize("unseen", ["error", "mean"])
+def test_new_rows_without_a_task_have_no_prediction(unseen):
+    frame = schools(3, 12)
+    options = {**FEW, "unseen": unseen}
+    result = mtlrun.compare(frame, target="y", task="school", **options)
+    new = frame.drop(columns="y").head(4)
+    new.loc[1, "school"] = None
+    table = result.model.predict_table(new)
+    assert table.prediction.isna().tolist() == [False, True, False, False]
+    assert table.is_known_task.tolist() == [True, False, True, True]
+    with pytest.raises(DataError, match=r"row 2: the task is empty \(1 row in all\)"):
+        result.predict(new)
+
+
 # --- methods and budget ---
 
 

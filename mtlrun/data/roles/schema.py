@@ -207,8 +207,8 @@ class NewRows:
     ----------
     X : ndarray, csr_matrix, or byte strings of shape (n,)
     tasks : list of str, ndarray of int or None
-        The task of each row as the file names it, or its position among the tasks of
-        the model; None if the file does not say.
+        The task of each row as the file names it ("" where its cell is empty), or its
+        position among the tasks of the model; None if the file does not say.
     ignored : list of str
         Columns of the file that are not features of the model.
     new_words : dict of str to dict of str to int
@@ -220,6 +220,8 @@ class NewRows:
         no times.
     remarks : list of str
         Sentences about how a model of an earlier version reads the rows.
+    without_task : str
+        Clause about rows whose task is empty; "" if there are none.
     """
 
     X: Any
@@ -229,6 +231,7 @@ class NewRows:
     gaps: dict[str, int] = field(default_factory=dict)
     is_beyond: np.ndarray | None = None
     remarks: list[str] = field(default_factory=list)
+    without_task: str = ""
 
     def sentences(self) -> list[str]:
         """Return sentences about what the training rows did not have."""
@@ -410,7 +413,12 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     gaps = {}
     if not schema.strings:
         gaps = count_gaps(X, schema)
-    return NewRows(X, tasks, ignored, new_words, gaps, is_beyond, remarks)
+    without_task = ""
+    if isinstance(tasks, list) and "" in tasks:
+        place = table.where(tasks.index(""))
+        n_empty = counted(tasks.count(""), "row")
+        without_task = f"{place}: the task is empty ({n_empty} in all)"
+    return NewRows(X, tasks, ignored, new_words, gaps, is_beyond, remarks, without_task)
 
 
 def _tasks(
@@ -432,15 +440,12 @@ def _tasks(
             values = as_written(values)
     table.refuse_errors(columns[:1])
     task_names = Names.of(values)
-    is_missing = task_names.codes < 0
-    if is_missing.any():
-        row = int(np.argmax(is_missing))
-        text = f"{table.where(row)}: the task column {columns[0]!r} is empty"
-        raise DataError(text, "Every row needs its task.")
     model_tasks = Known(schema.tasks, columns[0])
     # Of several rows of a task, the cell of the first one, typed as in the column.
-    _, first_rows = np.unique(task_names.codes, return_index=True)
+    codes, first_rows = np.unique(task_names.codes, return_index=True)
+    first_rows = first_rows[codes >= 0]
     names = [model_tasks.find(cell) for cell in values.iloc[first_rows].tolist()]
+    names.append("")  # Code -1: an empty cell.
     return [names[code] for code in task_names.codes], set(columns)
 
 
