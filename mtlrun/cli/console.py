@@ -134,11 +134,13 @@ def say_json(value: object) -> None:
     typer.echo(json.dumps(io.jsonable(value), indent=1))
 
 
-def say_columns(rows: Sequence[Sequence[object]]) -> None:
+def say_columns(rows: Sequence[Sequence[object]], *, style: str | None = None) -> None:
     """Print rows in aligned columns; columns with numbers are aligned to the right.
 
-    A terminal breaks the last column between words.
+    A terminal breaks the last column between words, and shows the others in a style.
     """
+    from rich.text import Text
+
     console = output()
     columns = []
     for column in zip(*rows, strict=True):
@@ -154,7 +156,10 @@ def say_columns(rows: Sequence[Sequence[object]]) -> None:
         if console.is_terminal and space >= MIN_COLUMN_WIDTH:
             lines = textwrap.wrap(row[-1], space, break_long_words=False) or [""]
         for line in lines:
-            say(f"{start}  {line}".rstrip() if start else line)
+            text = Text(sanitize(start), style=style or "")
+            text.append(sanitize(f"  {line}".rstrip() if start else line), style="")
+            text.rstrip()
+            console.print(text, soft_wrap=True, markup=False, highlight=False)
             start = " " * len(start)
 
 

@@ -479,7 +479,7 @@ def list_(
     if as_json:
         say_json([{"name": name, "title": text} for name, text in rows if name])
         return
-    say_columns(rows)
+    say_columns(rows, style="bold")
     if kind in HINTS:
         typer.echo(HINTS[kind], err=True)
 

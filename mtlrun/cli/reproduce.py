@@ -183,8 +183,8 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
     """Reproduce one experiment; return the exit code."""
     from mtlrun.lab.experiment.load import load_experiment
     from mtlrun.lab.plan import plan
-    from mtlrun.lab.results import scale_warnings
     from mtlrun.lab.row_filters import check_interpretation
+    from mtlrun.lab.scales import scale_warnings
 
     check_format(request.form)
     experiment = load_experiment(
