@@ -57,7 +57,7 @@ class Counts:
 # of their callers. Lowered on 2026-11-29: a comparison of baselines does not test
 # differences between tasks, and its table is not stored and read back.
 LIMITS = {
-    "reproduce": Counts(files=99, functions=930, classes=74, jsonable=4_500),
+    "reproduce": Counts(files=100, functions=930, classes=74, jsonable=4_500),
     "compare": Counts(files=114, functions=1_015, classes=98, jsonable=3_800),
 }
 
