@@ -385,7 +385,10 @@ BAD = {
         "part1.*'x1' has a missing.*row 5",
     ),
     "column": (lambda rows: rows.drop(columns="x2"), "part1.*missing: x2"),
-    "weight": (lambda rows: rows.assign(w=-1.0), "part1.*'w' has no weight in row 1"),
+    "weight": (
+        lambda rows: rows.assign(w=rows.w.where(rows.index != rows.index[2], -1.0)),
+        "part1.*'w' has no weight in row 3",
+    ),
     "task": (
         lambda rows: rows.assign(store=None),
         "part1.*'store' has no task in row 1",

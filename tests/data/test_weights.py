@@ -146,6 +146,25 @@ def test_weights_that_are_all_0_are_rejected(part):
     assert "positive weight" in error.value.remedy
 
 
+def test_a_weight_that_vanishes_beside_the_largest_leaves_its_row_out():
+    frame = table().astype({"w": float})
+    frame.loc[3, "w"] = 1e300
+    frame.loc[4, "w"] = 1e-10
+    frame.loc[5, "w"] = 1e-5  # 1e-305 of the largest weight is a number still.
+    data = make_dataset(table_of_frame(frame), Roles(**ROLES))
+    assert data.n_samples == 59
+    assert "1 row of weight 0 left out" in data.notes
+
+
+def test_rows_of_weight_0_without_a_task_are_no_lost_task():
+    frame = table()
+    frame.loc[[3, 4], "w"] = 0
+    frame.loc[[3, 4], "t"] = None
+    data = make_dataset(table_of_frame(frame), Roles(**ROLES))
+    assert "2 rows of weight 0 left out" in data.notes
+    assert "all have weight 0" not in data.notes
+
+
 def test_groups_and_small_tasks_count_only_rows_of_positive_weight():
     frame = table().assign(g=[f"g{k}" for k in np.arange(60) // 3])
     frame.loc[frame.g == "g0", "w"] = 0
