@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_hex
 
 from mtlrun.lab.report.build import build_report
@@ -191,3 +192,15 @@ def test_svg_files_have_no_date_and_keep_their_text(tmp_path):
     assert text == again.read_text()
     assert "<dc:date>" not in text
     assert ">m0</text>" in text
+
+
+def test_the_legend_shows_a_curve_as_the_last_panel_does():
+    panels = [
+        Panel("auc", False, [Line("a", [1, 2], [0.5, 0.6], spread=[0.1, 0.1])]),
+        Panel("seconds", False, [Line("a", [1, 2], [3.0, 4.0])]),
+    ]
+    n_bars = []
+    for ordered in (panels, panels[::-1]):
+        (legend,) = draw(Figure("f", "F", ordered, values=[1, 2])).legends
+        n_bars.append(len(legend.findobj(LineCollection)))
+    assert n_bars == [0, 1]
