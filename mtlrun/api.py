@@ -247,6 +247,8 @@ def run_comparison(
         Whether messages describe the protocol. The report does so in any case.
     """
     chunks = chunk_files(data)
+    if output is not None:
+        refuse_output(Path(output), chunks or data, test)
     if not chunks:
         return compare_table(
             data,
@@ -259,8 +261,6 @@ def run_comparison(
             say=say,
             finished=finished,
         )
-    if output is not None:
-        refuse_output(Path(output), chunks, test)
     if columns.labels or test is not None:
         raise ConfigError(
             "--labels and --test cannot be used with data in chunks",

@@ -308,11 +308,8 @@ def _draw_figure(figure: Figure) -> Canvas:
     for axes in grid[n_panels:]:
         axes.remove()
     canvas.suptitle(figure.title, fontsize=10)
-    handles: dict[str, Any] = {}
-    for axes in panel_axes:
-        # The last handle of a label: a curve without the bars of its errors.
-        axes_handles, names = axes.get_legend_handles_labels()
-        handles.update(zip(names, axes_handles, strict=True))
+    # A curve looks as in the last panel.
+    handles = legend_handles(reversed(panel_axes))
     shown_labels = [label for label in labels if label in handles]
     if shown_labels:
         canvas.legend(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mtlrun.errors import counted
-from mtlrun.lab.experiment.claims import HOLDING, VERDICTS, Verdict, verdict_label
+from mtlrun.lab.experiment.claims import VERDICTS, Verdict, verdict_label
 from mtlrun.lab.report.claim_texts import bounds_text, number_text
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
@@ -65,20 +65,6 @@ def claims_by_part(claims: Iterable[ClaimVerdict]) -> dict[str, list[ClaimVerdic
     positions = {THEORY: 0, ALGORITHMS: 1, TEXT: 3}
     names = sorted(parts, key=lambda name: (positions.get(name, 2), name))
     return {name: parts[name] for name in names}
-
-
-def part_counts_text(claims: Iterable[ClaimVerdict]) -> str:
-    """Return how many of the tested claims hold, for each part of the paper."""
-    texts = []
-    for name, part in claims_by_part(claims).items():
-        n_tested = 0
-        n_holding = 0
-        for claim in part:
-            n_tested += claim.verdict != Verdict.NOT_TESTABLE
-            n_holding += claim.verdict in HOLDING
-        if n_tested:
-            texts.append(f"{name} {n_holding} of {n_tested}")
-    return ", ".join(texts)
 
 
 def part_table(claims: Iterable[ClaimVerdict]) -> ReportTable:

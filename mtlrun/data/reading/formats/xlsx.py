@@ -50,12 +50,14 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     name = file.where()
     optional_module("openpyxl", "excel", name)
     try:
-        titles = sheet_names(raw)
-        if file.sheet and file.sheet not in titles:
-            raise UnknownNameError(
-                "sheet", file.sheet, titles, f"{name}: no such sheet"
-            )
-        sheet = read_sheet(raw, name, file.sheet or titles[0])
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            allow_members(name, archive.infolist(), len(raw))
+        book = _workbook(raw, data_only=True)
+        titles = [sheet.title for sheet in book.worksheets]
+        title = file.sheet or titles[0]
+        if title not in titles:
+            raise UnknownNameError("sheet", title, titles, f"{name}: no such sheet")
+        sheet = read_sheet(raw, name, book[title])
     except DataError:
         raise
     # Errors for an archive that is not a workbook; XML has SyntaxErrors.
@@ -66,7 +68,7 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     # Rows that are only formatted count as rows of the sheet.
     sheet = sheet.dropna(how="all")
     if sheet.empty:
-        others = [title for title in titles if title != (file.sheet or titles[0])]
+        others = [other for other in titles if other != title]
         remedy = "Put the table into the first sheet."
         if others:
             remedy = f"--sheet names another one: {listed(others)}."
@@ -84,9 +86,9 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     notes = []
     part = ""
     if len(titles) > 1 and not file.sheet:
-        part = f" (sheet {titles[0]!r})"
+        part = f" (sheet {title!r})"
         rest = listed(titles[1:])
-        notes.append(f"the first sheet is read, {titles[0]!r}; --sheet reads {rest}")
+        notes.append(f"the first sheet is read, {title!r}; --sheet reads {rest}")
     if n_titles:
         text = counted(n_titles, "row")
         notes.append(f"{text} of titles above the names of the columns left out")
@@ -125,13 +127,6 @@ def _count_title_rows(sheet: pd.DataFrame) -> int:
     return 0
 
 
-def sheet_names(raw: bytes) -> list[str]:
-    """Return the names of the sheets of a workbook, in its order."""
-    openpyxl: Any = importlib.import_module("openpyxl")
-    book = openpyxl.load_workbook(io.BytesIO(raw), read_only=True, keep_links=False)
-    return [sheet.title for sheet in book.worksheets]
-
-
 def _python_value(cell: Any) -> Any:
     """Return a cell as a value of Python if it is one of numpy."""
     if isinstance(cell, np.generic):
@@ -148,7 +143,7 @@ def _header_name(cell: Any) -> str:
     return column_name(str(cell))
 
 
-def read_sheet(raw: bytes, name: str, title: str) -> pd.DataFrame:
+def read_sheet(raw: bytes, name: str, worksheet: Any) -> pd.DataFrame:
     """Return a sheet of a workbook; row 0 is its first line, NaN is empty.
 
     A sheet with a single cell in its last corner is a table of 17 thousand million
@@ -161,13 +156,11 @@ def read_sheet(raw: bytes, name: str, title: str) -> pd.DataFrame:
         Names the first formula without a value, which would be read as empty. Formulas
         have no values where a program wrote the file and nobody has opened it since.
     """
-    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
-        allow_members(name, archive.infolist(), len(raw))
     # rows without cells count, too
     max_cells = max(SHEET_CELLS, SHEET_CELLS_PER_BYTE * len(raw))
     width = 1
     rows: list[list[Any]] = []
-    for number, row in enumerate(_rows(raw, title, data_only=True), 1):
+    for number, row in enumerate(_rows(worksheet), 1):
         width = max(width, len(row))
         remedy = "Delete what lies far from the table, or save it as csv."
         allow(
@@ -180,7 +173,8 @@ def read_sheet(raw: bytes, name: str, title: str) -> pd.DataFrame:
         rows.append([_value(cell) for cell in row])
     width = max(map(_used_width, rows), default=0)
     if any("" in row or len(row) < width for row in rows):
-        for number, row in enumerate(_rows(raw, title, data_only=False), 1):
+        formulas = _workbook(raw, data_only=False)[worksheet.title]
+        for number, row in enumerate(_rows(formulas), 1):
             for cell, value in zip(row[:width], rows[number - 1], strict=False):
                 if cell.data_type == "f" and value == "":
                     text = (
@@ -217,14 +211,17 @@ def _used_width(row: Sequence[Any]) -> int:
     return 0
 
 
-def _rows(raw: bytes, title: str, *, data_only: bool) -> Iterator[tuple[Any, ...]]:
+def _workbook(raw: bytes, *, data_only: bool) -> Any:
+    """Open a workbook; its cells hold values, or formulas."""
     openpyxl: Any = importlib.import_module("openpyxl")
-    book = openpyxl.load_workbook(
+    return openpyxl.load_workbook(
         io.BytesIO(raw), read_only=True, data_only=data_only, keep_links=False
     )
-    sheet = book[title]
-    sheet.reset_dimensions()  # the dimensions that a file claims may be wrong
-    return iter(sheet.rows)
+
+
+def _rows(worksheet: Any) -> Iterator[tuple[Any, ...]]:
+    worksheet.reset_dimensions()  # the dimensions that a file claims may be wrong
+    return iter(worksheet.rows)
 
 
 def _value(cell: Any) -> Any:
