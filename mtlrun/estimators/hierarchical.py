@@ -440,6 +440,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "clusters.",
             "Variances are by REML for any number of tasks, standard deviations for "
             "new tasks use Student's quantiles, and the noise may differ by task.",
+            "Noise by task is fitted right where columns are collinear, such as the "
+            "indicators of all categories.",
         ),
     )
     _by_sums: ClassVar = True

@@ -727,6 +727,14 @@ def test_the_noise_of_tasks_is_chosen_by_their_residuals():
         assert automatic.noise_degrees_ == expected.noise_degrees_
 
 
+def test_noise_by_task_converges_if_categories_add_up_to_the_intercept():
+    X, y, ids, _ = noisy()
+    category = np.eye(3)[ids % 3]
+    model = HierarchicalMTL("scalar", noise="task")
+    model.fit(np.hstack([X, category]), y, task_id=ids)
+    assert model.converged_
+
+
 def test_equal_noise_levels_leave_the_model_unchanged():
     X, y, ids, _ = noisy(spread=0.0)
     common = HierarchicalMTL("scalar").fit(X, y, task_id=ids)

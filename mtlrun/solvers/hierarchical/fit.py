@@ -71,13 +71,17 @@ class HierarchicalProblem:
     tol: float = 1e-8
     max_iter: int = 100
 
-    def marginal(self, random: Array | None = None) -> Marginal:
+    def marginal(
+        self, random: Array | None = None, frame: Array | None = None
+    ) -> Marginal:
         """Return the criterion D of a model with some random columns.
 
         Parameters
         ----------
         random : ndarray of int, optional
             Columns whose coefficients differ between tasks; default: all that may.
+        frame : ndarray of shape (p, f), optional
+            Basis of the mean, see `Marginal`.
         """
         shrunk = None
         if self.shrink:
@@ -87,6 +91,7 @@ class HierarchicalProblem:
             self.random if random is None else random,
             self.method,
             shrunk,
+            frame,
         )
 
     def grouped_variances(self, m: Marginal, name: str) -> GroupedVariances:
@@ -450,7 +455,8 @@ def solved(problem: HierarchicalProblem, start: OwnNoise, degrees: float) -> Own
 
 def _refit(problem: HierarchicalProblem, result: Result, v: Array) -> Result:
     """Refit the covariance of `result`, to the rows divided by sqrt(v)."""
-    m = replace(problem, data=weighted(problem.data, v)).marginal(result.m.random)
+    rows = replace(problem, data=weighted(problem.data, v))
+    m = rows.marginal(result.m.random, result.m.frame)
     kappa = result.fit.value.kappa
     tol = problem.tol
     if isinstance(result.structure, GroupedVariances):

@@ -115,6 +115,9 @@ class Marginal:
     method : {"reml", "ml"}
     shrunk : ndarray of int, optional
         Columns whose mean has a ridge prior; default: none, the mean is flat.
+    frame : ndarray of shape (p, f), optional
+        Basis of the mean. The restricted likelihood depends on it: data with other
+        weights of the same rows need the same basis. Default: from `data`.
     """
 
     def __init__(
@@ -123,6 +126,7 @@ class Marginal:
         random: Array | None = None,
         method: str = "reml",
         shrunk: Array | None = None,
+        frame: Array | None = None,
     ) -> None:
         p = data.p
         self.data = data
@@ -138,16 +142,15 @@ class Marginal:
         self._has_all_random = np.array_equal(self.random, np.arange(p))
         shares_rows = len(data.blocks) == 1 and len(data.blocks[0].R) == 1
         self._has_one_design = shares_rows and self._has_all_random
-        if len(self.shrunk):
-            self._frame = np.eye(p)
-        else:
-            self._frame = _pooled_basis(data)
+        if frame is None:
+            frame = np.eye(p) if len(self.shrunk) else _pooled_basis(data)
+        self.frame = frame
         # Only where columns are collinear is the basis more than a change of units.
-        self._has_diagonal_basis = self._frame.shape[1] == p
+        self._has_diagonal_basis = frame.shape[1] == p
         # REML takes off a degree of freedom for each coefficient without a prior.
         n_lost = 0
         if method == "reml":
-            n_lost = self._frame.shape[1] - len(self.shrunk)
+            n_lost = frame.shape[1] - len(self.shrunk)
         self.nu = max(data.N - n_lost, 1.0)
         floor = _FLOOR
         if len(self.shrunk):
@@ -254,9 +257,9 @@ class Marginal:
 
         The numbers have the variance s2 / precision; a precision of 0 is a flat prior.
         """
-        prior = np.zeros(self._frame.shape[1])
+        prior = np.zeros(self.frame.shape[1])
         if not len(self.shrunk):
-            return self._frame, prior
+            return self.frame, prior
         if kappa is None:
             raise ValueError("a mean with a prior needs its variance kappa")
         scale = np.ones(self.data.p)
@@ -406,7 +409,7 @@ class Marginal:
     @property
     def has_full_rank(self) -> bool:
         """Whether no column is a combination of others."""
-        return self._frame.shape[1] == self.data.p
+        return self.frame.shape[1] == self.data.p
 
     @property
     def scale(self) -> Array:
