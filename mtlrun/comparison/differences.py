@@ -196,6 +196,8 @@ def _text(fitted: _Fitted, names: list[str]) -> str | None:
         return overall.untestable or None
     assumption = f"the tests assume {overall.assumes}"
     if overall.p_value > LEVEL:
+        if overall.untestable:
+            return overall.untestable
         method = "likelihood ratio"
         if overall.method == "score":
             method = "score"

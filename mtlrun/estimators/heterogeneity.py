@@ -21,6 +21,9 @@ BOOTSTRAP = 199
 DRAWS = 999
 #: Labels whose correlation has a smaller p-value are not tested: there is no correction.
 MAX_CORRELATION_P = 0.01
+#: With a larger correlation of neighboring rows, a level of each task and a slow drift
+#: cannot be distinguished.
+MAX_CORRELATION_OF_LEVELS = 0.9
 #: Curves that an assumption names.
 MAX_NAMED_CURVES = 3
 
@@ -40,7 +43,8 @@ class HeterogeneityTest:
     assumes : str
         What the test assumes of rows, noise and effects, after checks of the rows.
     untestable : str
-        Why there is no p-value, where the rows contradict what the test assumes.
+        Why there is no p-value, or why a large one says little, where the rows
+        contradict what the test assumes.
     """
 
     tested: str
@@ -99,6 +103,14 @@ class CheckedRows:
             return f"{noise}; unchecked: independent rows and linear effects"
         rows = rows_text(self.checks, names)
         return f"{rows}, {noise} and {effects_text(self.checks, names)}"
+
+    def untestable(self, names: Callable[[Array], list[str]]) -> str:
+        """Return why differences in level may stay unnoticed, or an empty text."""
+        checks = self.checks
+        if checks is None or checks.correlation <= MAX_CORRELATION_OF_LEVELS:
+            return ""
+        rows = rows_text(checks, names)
+        return f"levels of the tasks cannot be distinguished from slow drift: {rows}"
 
     def test(
         self, columns: Array, untested: Array, how: str, draws: int | None, seed: int

@@ -935,7 +935,10 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             if not plain:
                 name = ", ".join(self._names(columns))
             outcome = rows.test(columns, untested, how, draws, random_state)
-        return HeterogeneityTest(str(name), how, *outcome, assumes)
+        untestable = ""
+        if tested == "all":
+            untestable = rows.untestable(self._names)
+        return HeterogeneityTest(str(name), how, *outcome, assumes, untestable)
 
     def _checked_rows(self) -> CheckedRows:
         """Return the rows for tests, corrected where their assumptions fail."""

@@ -51,6 +51,17 @@ def test_the_line_names_the_coefficients_in_which_tasks_differ(kind):
     assert "price" not in line
 
 
+def test_levels_beside_slow_drift_are_not_said_to_be_equal():
+    rng = np.random.default_rng(0)
+    steps = rng.normal(size=(20, 12))
+    drift = 3 * rng.normal(size=(20, 1)) + steps.cumsum(axis=1)
+    data = dataset("regression", (0, 0, 0), T=20)
+    ids = np.repeat(np.arange(20), 12)
+    X = rng.normal(size=(240, 2))
+    line = differences(replace(data, X=X, y=drift.ravel(), task_id=ids))
+    assert "no sign that the tasks differ" not in line
+
+
 def test_variance_shares_of_labels_refer_to_the_latent_scale():
     line = differences(dataset("binary", (1.5, 0, 0), T=200))
     share = 1.5**2 / (1.5**2 + 2 + np.pi**2 / 3)
