@@ -40,6 +40,11 @@ CLASSIFICATION_DEFAULTS = (
 ONE_HOT = """\
 # One 0/1 column per position and letter; for k-mers: {kind: weighted-degree, degree: 5}.
 features: one-hot"""
+#: Setting of features of a table of the user, with its comment in the file.
+TABLE = """\
+# As in `mtlrun compare`: categories become 0/1 columns, gaps are filled, and numbers are
+# standardized (mean 0, variance 1), all learned on the training rows.
+features: table"""
 #: Setting of features that are numbers, with its comment in the file.
 STANDARDIZE = """\
 # Scaling of the features, learned on the training rows: standardize (mean 0,
@@ -155,7 +160,11 @@ def training_file(
     defaults = REGRESSION_DEFAULTS if is_regression else CLASSIFICATION_DEFAULTS
     default_method, metrics = defaults
     name = method or default_method
-    has_strings = card.source.name.startswith(STRING_SOURCES)
+    features = STANDARDIZE
+    if card.source.name == "table":
+        features = TABLE
+    elif card.source.name.startswith(STRING_SOURCES):
+        features = ONE_HOT
     template_path = Path(__file__).parent / "training.yaml"
     template = Template(template_path.read_text(encoding="utf-8"))
     return template.substitute(
@@ -164,7 +173,7 @@ def training_file(
         title=json.dumps(f"{name} on {card.title}", ensure_ascii=False),
         dataset="\n".join(_dataset_lines(card)),
         method="\n".join(_method_lines(name, card)),
-        features=ONE_HOT if has_strings else STANDARDIZE,
+        features=features,
         metric=metrics[0],
         metrics=", ".join(metrics),
     )

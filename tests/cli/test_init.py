@@ -4,6 +4,8 @@ import json
 import os
 import re
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from mtlrun.catalog.registry import METHODS
@@ -88,6 +90,20 @@ def test_features_are_standardized_unless_they_are_strings(mtlrun):
     assert (
         "\nfeatures: one-hot\n" in mtlrun("init", "simulated-splice", "-o", "-").stdout
     )
+
+
+def test_the_table_of_a_comparison_with_categories_can_be_trained(mtlrun, tmp_path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"task": np.repeat(["a", "b"], 30), "x": rng.normal(size=60)})
+    table["color"] = np.resize(["red", "blue", "green"], 60)
+    table["y"] = table["x"] + rng.normal(size=60)
+    table.to_csv(tmp_path / "t.csv", index=False)
+    options = ["--target", "y", "--task", "task", "--methods", "GraphMTL"]
+    assert mtlrun("compare", "t.csv", *options, "-o", "runs").exit_code == 0
+    data = ["--data-dir", "runs/compare/t/data"]
+    assert mtlrun("init", "own-t", "-m", "GraphMTL", *data).exit_code == 0
+    result = mtlrun("train", "own-t.yaml", *data)
+    assert result.exit_code == 0, result.output
 
 
 def test_files_name_their_schema_for_editors(mtlrun, tmp_path):
