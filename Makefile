@@ -83,7 +83,7 @@ format: $(DEV) ## Format the code
 
 # Pages whose code is run when the site is built, and whose output is compared.
 PAGES_WITH_OUTPUT = docs/guide docs/start docs/index.md \
-  $(addprefix docs/tutorials/,repeated-measurements.md production.md extend-table.md)
+  $(addprefix docs/tutorials/,repeated-measurements.md production.md extend-table.md diagnostics.md life-expectancy.md)
 
 generated: $(RUN) ## Write all generated files anew: registry, schema, output and pictures of the guide, and what `make pages` writes
 	$(BIN)/python scripts/registry.py

@@ -15,6 +15,7 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 import warnings
@@ -28,6 +29,8 @@ from mtlrun.data.sets.files import missing_files
 
 #: Pages are run by this many processes: the site must be built quickly on two cores.
 N_PROCESSES = 2
+#: Tables that ship with the repository, which pages read by their names.
+TABLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.csv"))
 #: Methods that need a package which mtlrun does not install by itself.
 PACKAGES = {"MTNetwork": "torch"}
 
@@ -118,6 +121,8 @@ def run(page: str, name: str) -> list[str]:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     printed = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for table in TABLES:
+            shutil.copy(table, folder)
         for example in examples(page):
             stream = io.StringIO()
             # Empty lines keep the line numbers of tracebacks those of the page.
