@@ -1,4 +1,4 @@
-"""Write the tables of docs/atlas.md from the stored runs of the atlas.
+"""Write the tables of the pages of the atlas from its stored runs.
 
 ``python scripts/atlas_page.py`` rewrites what stands between ``<!-- table: NAME -->`` and
 ``<!-- end of table -->``; the text around the tables is kept. Effects, which are log error
@@ -28,7 +28,7 @@ from mtlrun.papers.atlas.sharing import REGIMES, percent_less, read_tables
 from mtlrun.show.report_table import Column, ReportTable, markdown_grid
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "atlas.md"
+PAGES = (ROOT / "docs" / "atlas.md", ROOT / "configs" / "atlas" / "README.md")
 RESULTS = ROOT / "results" / "atlas"
 #: The only data set of an experiment that reads a file of lines.
 PUBLISHED = "published"
@@ -320,10 +320,11 @@ def filled(text: str) -> str:
 
 
 def main() -> None:
-    """Write the page."""
-    text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(filled(text), encoding="utf-8")
-    sys.stdout.write(f"{PAGE}\n")
+    """Write the pages."""
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(filled(text), encoding="utf-8")
+        sys.stdout.write(f"{page}\n")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ from mtlrun.papers.atlas.sharing import (
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "atlas"
 PAGE = ROOT / "docs" / "atlas.md"
+DETAILS = ROOT / "configs" / "atlas" / "README.md"
 pytestmark = pytest.mark.skipif(
     not (RESULTS.is_dir() and PAGE.is_file()), reason="needs a checkout"
 )
@@ -43,8 +44,9 @@ def script(name):
 
 @lru_cache
 def page():
-    """The page on one line."""
-    return " ".join(PAGE.read_text("utf-8").split())
+    """The page and its details on one line."""
+    text = PAGE.read_text("utf-8") + DETAILS.read_text("utf-8")
+    return " ".join(text.split())
 
 
 def says(text):
@@ -67,11 +69,12 @@ def pairs():
 
 
 def test_the_tables_are_those_of_the_runs():
-    text = PAGE.read_text("utf-8")
-    assert set(re.findall(r"<!-- table: ([\w-]+) -->", text)) == set(
-        script("atlas_page")["TABLES"]
-    )
-    assert script("atlas_page")["filled"](text) == text
+    names = []
+    for path in (PAGE, DETAILS):
+        text = path.read_text("utf-8")
+        names += re.findall(r"<!-- table: ([\w-]+) -->", text)
+        assert script("atlas_page")["filled"](text) == text
+    assert sorted(names) == sorted(script("atlas_page")["TABLES"])
 
 
 def test_a_changed_number_is_written_anew():
