@@ -343,10 +343,6 @@ def _short(entry: str) -> str:
 # ---------------------------------------------------------------- docs/methods.md
 
 
-def _heading(name: str) -> str:
-    return name.removesuffix("Classifier").lower()
-
-
 def page_text(
     methods: list[MethodInfo], others: list[type], along_paths: list[str]
 ) -> str:
@@ -355,12 +351,15 @@ def page_text(
 
     by_name = {info.name: info for info in methods}
     classifiers = {info.name: by_name.get(f"{info.name}Classifier") for info in methods}
-    hidden = {classifier.name for classifier in classifiers.values() if classifier}
-    listed_methods = [info for info in methods if info.name not in hidden]
+    twin_of = {name: twin.name for name, twin in classifiers.items() if twin}
+    listed_methods = [info for info in methods if info.name not in twin_of.values()]
     overview = [
         (
-            f"[{info.name}](#{info.name.lower()})",
+            ", ".join(
+                f"`{name}`" for name in (info.name, twin_of.get(info.name)) if name
+            ),
             info.summary,
+            f"`{info.objective}`" if info.objective else "",
             _linked(info.source, info.bibtex),
         )
         for info in listed_methods
@@ -378,8 +377,9 @@ def page_text(
     )
     parts = [
         "## Overview\n",
-        _table(("Method", "What it does", "Source"), overview),
-        *(_section(info, classifiers[info.name]) for info in listed_methods),
+        "The [API](api/estimators.md) has a page for each class, with parameters and attributes;\n"
+        "`mtlrun list methods NAME` prints its cost, layouts and default grid.\n",
+        _table(("Method", "What it does", "Minimizes", "Source"), overview),
         "## Baselines and wrappers of `mtlrun compare`\n",
         "They belong to no paper's experiment. Leaderboards and `mtlrun list methods` write a\nplus in some names, which "
         "classes do not have: `PooledRidge+Task` is\n`PooledRidgeTask` in Python.\n",
@@ -388,11 +388,8 @@ def page_text(
         "These choose their strength along the path of all strengths. Each fit starts\n"
         "from the previous one, so that 50 strengths with five folds take the time of\n"
         "5 to 110 fits, by method and table. They have the other parameters of the\n"
-        "model, and `alphas`, `min_ratio`, `cv` and `scoring`.\n",
-        _table(
-            ("Class", "Model"),
-            [(f"`{name}CV`", f"[{name}](#{_heading(name)})") for name in along_paths],
-        ),
+        "model, and `alphas`, `min_ratio`, `cv` and `scoring`:\n",
+        ", ".join(f"`{name}CV`" for name in along_paths) + ".\n",
         "## Strengths of other packages\n",
         _table(("There", "Here", "Strengths"), conversions),
         "MALSAR averages its logistic losses over the rows of a task: with n rows in every task, multiply its strengths"
@@ -401,18 +398,6 @@ def page_text(
         "`mtlrun list methods --format bibtex` prints all references.\n",
     ]
     return "\n".join(parts)
-
-
-def _section(info: MethodInfo, classifier: MethodInfo | None) -> str:
-    code = ("Minimizes", "All zero from", "Class", "Needs")
-    lines = [
-        f"- {key}: {f'`{text}`' if key in code else text}"
-        for key, text in info.described(classifier)
-    ]
-    if classifier and not set(classifier.cite) <= set(info.cite):
-        keys = ", ".join(classifier.cite)
-        lines.append(f"- Source of the classifier: {classifier.source} ({keys})")
-    return "\n".join([f"## {info.name}\n", f"{info.summary}.\n", *lines]) + "\n"
 
 
 def _linked(source: str, entry: str) -> str:
