@@ -1,7 +1,7 @@
 """Write what stands between marks of pages; the text around the marks is kept.
 
-Marks enclose the content of files, tables copied from other pages, and the references
-of the user guide (from BibTeX files)::
+Marks enclose tables copied from other pages, and the references of the user guide (from
+BibTeX files)::
 
     python scripts/marked_pages.py docs
 """
@@ -15,9 +15,6 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_FILE = re.compile(
-    r"<!-- include: (?P<path>\S+) -->\n(?:\n```python\n.*?\n```\n)?", re.DOTALL
-)
 _REFERENCES = re.compile(
     r"<!-- references: (?P<keys>[\w ]+?) -->\n.*?<!-- end of references -->", re.DOTALL
 )
@@ -39,10 +36,10 @@ def filled(text: str) -> str:
     ----------
     text : str
         The page. ``references: KEYS`` and ``end of references`` in comments enclose
-        references; behind ``include: PATH`` stands the content of a file. Between
-        ``copied: PATH > HEADING > ROWS`` and ``end of copy`` stands the first table
-        below a heading of another page, with all rows or those that start with one of
-        the names in ``ROWS``. The first words of the heading are enough.
+        references. Between ``copied: PATH > HEADING > ROWS`` and ``end of copy`` stands
+        the first table below a heading of another page, with all rows or those that
+        start with one of the names in ``ROWS``. The first words of the heading are
+        enough.
 
     Returns
     -------
@@ -54,10 +51,6 @@ def filled(text: str) -> str:
         If a reference has no entry in the BibTeX files, or a copied table is not there.
     """
 
-    def code(found: re.Match[str]) -> str:
-        content = (ROOT / found["path"]).read_text(encoding="utf-8")
-        return f"<!-- include: {found['path']} -->\n\n```python\n{content}```\n"
-
     def cited(match: re.Match[str]) -> str:
         keys = match["keys"]
         lines = "".join(f"* {reference(key)}\n" for key in keys.split())
@@ -68,8 +61,7 @@ def filled(text: str) -> str:
         return f"<!-- copied: {match['mark']} -->\n\n{table}\n\n<!-- end of copy -->"
 
     text = _REFERENCES.sub(cited, text)
-    text = _COPY.sub(copied, text)
-    return _FILE.sub(code, text)
+    return _COPY.sub(copied, text)
 
 
 def copied_table(path: str, heading: str, rows: str = "") -> str:

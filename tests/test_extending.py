@@ -1,7 +1,6 @@
 """The guide to extending mtlrun shows the examples, and they do what it states."""
 
 import importlib
-import runpy
 import sys
 from pathlib import Path
 
@@ -32,12 +31,9 @@ def example(monkeypatch, tmp_path):
         sys.modules.pop(name, None)
 
 
-def test_the_page_shows_the_examples_unchanged():
-    filled = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))["filled"]
+def test_the_page_links_all_examples():
     text = PAGE.read_text(encoding="utf-8")
-    assert filled(text) == text, "run: python scripts/marked_pages.py docs/extending.md"
-    for path in EXAMPLES:
-        assert path.read_text(encoding="utf-8") in text
+    assert [path.name for path in EXAMPLES if f"/{path.name})" not in text] == []
 
 
 @pytest.mark.slow
