@@ -1,8 +1,11 @@
 """Configuration of the documentation: `make docs`. The site loads nothing from other hosts."""
 
 import html
+import re
 import runpy
 import warnings
+from functools import cache
+from importlib.metadata import version as version_of
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -21,6 +24,7 @@ MATHJAX = (
 )
 
 project = "mtlrun"
+version = version_of("mtlrun")
 author = "The mtlrun authors"
 copyright = "The mtlrun authors, BSD 3-Clause"
 extensions = [
@@ -52,6 +56,7 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
+    "navbar_end": ["version", "theme-switcher"],
     "header_links_before_dropdown": 7,
 }
 
@@ -116,6 +121,36 @@ def _example(
         lines += ["", "Examples", "--------", *example(obj), ""]  # type: ignore[arg-type]
 
 
+@cache
+def _chapters(folder: Path) -> dict[str, str]:
+    """Return the chapter of the guide that lists each class first, by the class's name."""
+    chapters: dict[str, str] = {}
+    index = (folder / "guide" / "index.md").read_text("utf-8")
+    for stem in index.partition("{toctree}")[2].split():
+        page = folder / "guide" / f"{stem}.md"
+        if page.is_file():
+            names = re.findall(
+                r"Classes: \[(.*?)\]", page.read_text("utf-8"), re.DOTALL
+            )
+            for name in re.findall(r"[A-Z]\w+", " ".join(names)):
+                chapters.setdefault(name.removesuffix("Classifier"), f"/guide/{stem}")
+    return chapters
+
+
+def _guide(
+    app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
+) -> None:
+    """Link the page of an estimator to its chapter, below the first paragraph."""
+    short = name.rpartition(".")[2].removesuffix("CV").removesuffix("Classifier")
+    chapter = _chapters(Path(app.srcdir)).get(short)
+    if what == "class" and chapter and name.startswith("mtlrun.estimators."):
+        first = lines.index("") if "" in lines else len(lines)
+        lines[first:first] = [
+            "",
+            f"Formula, example and advice: :doc:`user guide <{chapter}>`.",
+        ]
+
+
 def _plain_words(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -135,6 +170,7 @@ def setup(app: Sphinx) -> None:
         "ignore", category=UserWarning, message=".*FigureCanvasAgg.*"
     )
     app.connect("autodoc-process-docstring", _example, priority=100)  # before numpydoc
+    app.connect("autodoc-process-docstring", _guide, priority=100)
     app.connect("autodoc-process-docstring", _plain_words, priority=900)
     app.connect("env-get-outdated", _pages_with_search_words)
     app.connect("build-finished", _redirects)

@@ -36,6 +36,7 @@ DETAILS = (
     "configs/*/README.md",
     "benchmarks/*.md",
     "tests/README.md",
+    "examples/README.md",
     "examples/extending/INTERFACES.md",
 )
 #: What reports show and link.
