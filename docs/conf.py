@@ -129,9 +129,9 @@ def _chapters(folder: Path) -> dict[str, str]:
     for stem in index.partition("{toctree}")[2].split():
         page = folder / "guide" / f"{stem}.md"
         if page.is_file():
-            names = re.findall(
-                r"Classes: \[(.*?)\]", page.read_text("utf-8"), re.DOTALL
-            )
+            text = page.read_text("utf-8")
+            block = re.search(r"Classes: (.*?)(\n\n|\Z)", text, re.DOTALL)
+            names = re.findall(r"\[(.*?)\]", block[1]) if block else []
             for name in re.findall(r"[A-Z]\w+", " ".join(names)):
                 chapters.setdefault(name.removesuffix("Classifier"), f"/guide/{stem}")
     return chapters
