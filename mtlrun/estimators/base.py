@@ -61,6 +61,8 @@ _COPIES = 4
 #: rows. The others run the algorithm of a paper on the rows themselves.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
+#: Methods that determine how a class reads rows.
+_READERS = ("fit", "_prepare", "_read_X", "_read_design", "_task_data", "_scores")
 #: Numbers in a block of dense rows that are predicted at once.
 _BLOCK_NUMBERS = 1 << 16
 
@@ -248,6 +250,14 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             result = self._fit_data(data)
         self._publish(result)
         return self
+
+    def _reads_like_base(self) -> bool:
+        """Whether rows that another model has read serve this one, too."""
+        cls = type(self)
+        has_same_readers = all(
+            getattr(cls, name) is getattr(BaseMTL, name) for name in _READERS
+        )
+        return self.task_column is None and has_same_readers
 
     def _require_memory(self, data: TaskData) -> None:
         """Raise a `MemoryLimitError` if the fit would not fit into memory."""
