@@ -100,7 +100,7 @@ def settled_methods(stored: Mapping[str, Mapping[str, Any]]) -> set[str]:
 
 @pytest.fixture(scope="module")
 def few_trees() -> Iterator[None]:
-    """Use 30 trees instead of 100 in the random forests of smooth models.
+    """Use 30 trees instead of 150 in the random forests of smooth models.
 
     For tests of the interface that all methods share: the trees take nine tenths of the
     time of a fit to a few rows. With 30 trees, each row is still out of bag in some.

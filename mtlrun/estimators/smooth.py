@@ -98,9 +98,7 @@ DEVIATIONS_CHANGE = (
 )
 
 #: Reason for new numbers where targets share their rows.
-FOREST_CHANGE = (
-    "A forest has 100 trees, which share one generator of random numbers; it had 150."
-)
+FOREST_CHANGE = "The trees of a forest share one generator of random numbers."
 
 
 class _SmoothRegressor(RegressorMTL, SmoothModel):

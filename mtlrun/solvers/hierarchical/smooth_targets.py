@@ -35,6 +35,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.tree import DecisionTreeRegressor
 
 from mtlrun.solvers.hierarchical.smooth import SmoothOptions, fit_smooth, standardized
@@ -56,7 +57,7 @@ TARGET_PARTS = (TARGETS, COMPONENTS, FOREST, RIDGE)
 #: Components with less variance than this share of the first are left out.
 MIN_COMPONENT = 1e-10
 #: Trees of a forest, and the share of columns tried for a split.
-N_TREES = 100
+N_TREES = 150
 COLUMN_SHARE = 0.5
 #: Strengths of a ridge regression, in units of the number of rows.
 RIDGE_STRENGTHS = np.logspace(-4, 2, 19)
@@ -672,7 +673,7 @@ def _fit_trees(
     """Return trees of bootstrap samples and out-of-bag predictions (n, q).
 
     A forest of scikit-learn makes three generators of random numbers for each tree. The
-    trees share one here, which halves the time.
+    trees share one here. With checks left out, that takes half of the time.
     """
     n = len(z)
     random = np.random.RandomState(seed)
@@ -680,18 +681,20 @@ def _fit_trees(
     total = np.zeros(outputs.shape)
     n_predictions = np.zeros(n)
     trees = []
-    for _ in range(N_TREES):
-        counts = np.bincount(random.randint(n, size=n), minlength=n)
-        tree = DecisionTreeRegressor(max_features=COLUMN_SHARE, random_state=random)
-        tree.fit(z, outputs, sample_weight=weights * counts, check_input=False)
-        # A saved model needs no generator.
-        tree.set_params(random_state=None)
-        left_out = np.flatnonzero(counts == 0)
-        if len(left_out):
-            predicted = tree.predict(z[left_out], check_input=False)
-            total[left_out] += predicted.reshape(len(left_out), -1)
-            n_predictions[left_out] += 1
-        trees.append(tree)
+    # The rows and the parameters need no checks, which take a fifth of the time.
+    with config_context(assume_finite=True, skip_parameter_validation=True):
+        for _ in range(N_TREES):
+            counts = np.bincount(random.randint(n, size=n), minlength=n)
+            tree = DecisionTreeRegressor(max_features=COLUMN_SHARE, random_state=random)
+            tree.fit(z, outputs, sample_weight=weights * counts, check_input=False)
+            # A saved model needs no generator.
+            tree.random_state = None
+            left_out = np.flatnonzero(counts == 0)
+            if len(left_out):
+                predicted = tree.predict(z[left_out], check_input=False)
+                total[left_out] += predicted.reshape(len(left_out), -1)
+                n_predictions[left_out] += 1
+            trees.append(tree)
     # Rows that all trees have seen are predicted as the mean.
     return tuple(trees), total / np.maximum(n_predictions, 1.0)[:, None]
 
