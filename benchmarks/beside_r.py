@@ -134,7 +134,7 @@ def mixed(r: R, folder: Path, rounds: int) -> None:
         r.read(frame)
         X = frame[["x1"]].to_numpy(float)
         y = frame["y"].to_numpy(float)
-        ids = frame["task"].to_numpy()
+        ids = frame["task"].factorize()[0]
         for covariance, effect in effects.items():
             model = HierarchicalMTL(covariance)
 
