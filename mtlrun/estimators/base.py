@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -37,6 +38,7 @@ from mtlrun.estimators.inputs import (
     class_weights,
     drop_unweighted,
     encode_labels,
+    is_float_array,
     refuse_list_of_arrays,
     warn_of_row_order,
 )
@@ -340,7 +342,14 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     def _read_design(self, X: Any, *, reset: bool) -> Any:
         """Return X as float64, dense or CSR."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        if reset and is_float_array(X) and X.ndim == 2:
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+            self.n_features_in_ = X.shape[1]
+            vars(self).pop("feature_names_in_", None)
+        else:
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=np.float64, reset=reset
+            )
         check_fitted(X, "X")
         return X
 

@@ -1,9 +1,10 @@
 """Fits do no work twice: counts of checks, which decide the time of small fits."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from mtlrun.estimators import JointFeatureMTL, inputs
+from mtlrun.estimators import JointFeatureMTL, base, inputs
 from mtlrun.estimators.params import Rule
 
 
@@ -12,24 +13,41 @@ def rows_and_targets():
     return rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
 
 
-def test_an_array_of_floats_is_not_searched_for_other_kinds_of_targets(monkeypatch):
+def test_arrays_of_floats_are_not_searched_for_other_kinds_of_tables(monkeypatch):
     X, Y = rows_and_targets()
 
     def refuse(*args, **kwargs):
-        raise AssertionError("the targets were searched")
+        raise AssertionError("a table was searched")
 
     monkeypatch.setattr(inputs, "check_array", refuse)
+    monkeypatch.setattr(base, "validate_data", refuse)
     JointFeatureMTL().fit(X, Y)
+    with pytest.raises(AssertionError):
+        JointFeatureMTL().fit(X.tolist(), Y)
     with pytest.raises(AssertionError):
         JointFeatureMTL().fit(X, Y.tolist())
 
 
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_an_array_of_floats_is_refused_if_a_target_is_infinite(value):
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
+def test_arrays_of_floats_are_refused_if_they_are_not_finite(value):
     X, Y = rows_and_targets()
-    Y[3, 1] = value
-    with pytest.raises(ValueError, match="infinity"):
+    X[3, 1] = value
+    with pytest.raises(ValueError, match="Input X contains"):
         JointFeatureMTL().fit(X, Y)
+    X, Y = rows_and_targets()
+    if np.isinf(value):
+        Y[3, 1] = value
+        with pytest.raises(ValueError, match="infinity"):
+            JointFeatureMTL().fit(X, Y)
+
+
+def test_a_fit_to_an_array_forgets_the_names_of_an_earlier_table():
+    X, Y = rows_and_targets()
+    model = JointFeatureMTL().fit(pd.DataFrame(X, columns=list("abcd")), Y)
+    assert model.feature_names_in_.tolist() == list("abcd")
+    model.fit(X[:, :3], Y)
+    assert model.n_features_in_ == 3
+    assert not hasattr(model, "feature_names_in_")
 
 
 def test_parameters_that_a_search_keeps_are_checked_once(monkeypatch):
