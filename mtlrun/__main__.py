@@ -112,7 +112,7 @@ def main() -> None:
     atexit.register(_ignore_interrupts)
     # Modules and records are many objects that stay; to look through all of them again
     # and again took a third of the time of reading a run.
-    gc.set_threshold(10_000, 20, 50)
+    gc.set_threshold(50_000, 20, 50)
     from mtlrun.cli.app import main as run
 
     try:

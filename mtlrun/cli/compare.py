@@ -47,9 +47,6 @@ LINE_SECONDS = 5.0
 LIVE_SECONDS = 0.5
 #: Writing the unfinished leaderboard takes at most this share of the time.
 MAX_WRITING_SHARE = 1 / 20
-#: If writing takes less than these seconds, the leaderboard is also written whenever a
-#: method has finished all splits.
-SLOW_WRITING_SECONDS = 0.2
 
 
 @options.with_fields(TargetColumns, Roles, CompareOptions)
@@ -202,10 +199,8 @@ class CompareProgress:
         Whether the user knows that the folder cannot be written to.
     next_time, next_report : float
         Times before which the leaderboard is not written, and not shown again.
-    is_slow : bool
-        Whether writing took more than `SLOW_WRITING_SECONDS`.
-    n_complete : int
-        Number of methods that had finished all splits when it was written.
+    has_shown_all : bool
+        Whether the user knows that all fits are done.
     pending : Leaderboard or None
         Leaderboard that was not written.
     """
@@ -225,8 +220,7 @@ class CompareProgress:
         self.has_warned = False
         self.next_time = -math.inf
         self.next_report = -math.inf
-        self.is_slow = False
-        self.n_complete = 0
+        self.has_shown_all = False
         self.pending: Leaderboard | None = None
 
     def say(self, text: str) -> None:
@@ -240,19 +234,13 @@ class CompareProgress:
         """Show and write a leaderboard, unless that takes too much of the time."""
         self._show(board)
         started = clock.monotonic()
-        splits = range(len(board.evaluation.rows))
-        n_complete = sum(entry.is_complete(splits) for entry in board.entries)
-        is_early = started < self.next_time
-        if is_early and (n_complete == self.n_complete or self.is_slow):
+        if started < self.next_time:
             self.pending = board
             return
         self.pending = None
-        self.n_complete = n_complete
         self._write(board)
         now = clock.monotonic()
-        elapsed = now - started
-        self.is_slow = elapsed > SLOW_WRITING_SECONDS
-        self.next_time = now + elapsed / MAX_WRITING_SHARE
+        self.next_time = now + (now - started) / MAX_WRITING_SHARE
 
     def _write(self, board: Leaderboard) -> None:
         """Write a leaderboard; say once if that is impossible."""
@@ -278,8 +266,10 @@ class CompareProgress:
         now = clock.monotonic()
         if self.quiet or board.progress is None:
             return
-        if now < self.next_report and board.progress.n_done < board.progress.n_jobs:
+        is_last = board.progress.n_done == board.progress.n_jobs
+        if now < self.next_report and (not is_last or self.has_shown_all):
             return
+        self.has_shown_all = is_last
         if self.live is None:
             self.next_report = now + LINE_SECONDS
             self.say(f"{board.progress.text}; {_best_so_far(board)}")

@@ -37,9 +37,6 @@ from mtlrun.problem.taskdata import TaskData, is_sparse
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-#: Methods that determine how a class reads rows.
-_READERS = ("fit", "_prepare", "_read_X", "_read_design", "_task_data", "_scores")
-
 
 class TaskRows:
     """Rows of some tasks.
@@ -125,6 +122,7 @@ class TaskRows:
         sets.
         """
         kind = (
+            type(estimator)._read_X,
             type(estimator)._read_y,
             type(estimator)._all_weights,
             repr(getattr(estimator, "class_weight", None)),
@@ -176,13 +174,11 @@ class TaskRows:
 
 def _reads_like_base(estimator: Any) -> bool:
     """Whether a model reads and scores rows as the base class does."""
-    cls = type(estimator)
-    if not isinstance(estimator, BaseMTL) or estimator.task_column is not None:
+    if not isinstance(estimator, BaseMTL) or not estimator._reads_like_base():
         return False
+    scorer = getattr(type(estimator), "decision_function", None)
     is_multi_task = isinstance(estimator, ClassifierMTL)
-    if is_multi_task and cls.decision_function is not ClassifierMTL.decision_function:
-        return False
-    return all(getattr(cls, name) is getattr(BaseMTL, name) for name in _READERS)
+    return not is_multi_task or scorer is ClassifierMTL.decision_function
 
 
 # ---------------------------------------------------------------- scores

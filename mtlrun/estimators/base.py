@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -37,6 +38,7 @@ from mtlrun.estimators.inputs import (
     class_weights,
     drop_unweighted,
     encode_labels,
+    is_float_array,
     refuse_list_of_arrays,
     warn_of_row_order,
 )
@@ -61,6 +63,8 @@ _COPIES = 4
 #: rows. The others run the algorithm of a paper on the rows themselves.
 EQUAL_SOLVERS = ("auto", "admm", "fista", "cd")
 
+#: Methods that determine how a class reads rows.
+_READERS = ("fit", "_prepare", "_read_X", "_read_design", "_task_data", "_scores")
 #: Numbers in a block of dense rows that are predicted at once.
 _BLOCK_NUMBERS = 1 << 16
 
@@ -249,6 +253,14 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         self._publish(result)
         return self
 
+    def _reads_like_base(self) -> bool:
+        """Whether rows that another model has read serve this one, too."""
+        cls = type(self)
+        has_same_readers = all(
+            getattr(cls, name) is getattr(BaseMTL, name) for name in _READERS
+        )
+        return self.task_column is None and has_same_readers
+
     def _require_memory(self, data: TaskData) -> None:
         """Raise a `MemoryLimitError` if the fit would not fit into memory."""
         sizes = (
@@ -330,7 +342,14 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
 
     def _read_design(self, X: Any, *, reset: bool) -> Any:
         """Return X as float64, dense or CSR."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=reset)
+        if reset and is_float_array(X) and X.ndim == 2:
+            assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
+            self.n_features_in_ = X.shape[1]
+            vars(self).pop("feature_names_in_", None)
+        else:
+            X = validate_data(
+                self, X, accept_sparse="csr", dtype=np.float64, reset=reset
+            )
         check_fitted(X, "X")
         return X
 

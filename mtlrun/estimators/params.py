@@ -28,6 +28,7 @@ from typing import (
     get_args,
     get_origin,
 )
+from weakref import WeakKeyDictionary
 
 from mtlrun.errors import suggest
 
@@ -264,6 +265,13 @@ def hint_rule(hint: Any) -> Rule | None:
     return None
 
 
+#: Types whose values stay as they were checked.
+_IMMUTABLE = (bool, int, float, str, type(None))
+#: The last value that each parameter of a class accepted: the fits of a search share
+#: most values, which are checked once.
+_accepted_values: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
+
+
 def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
     """Check the parameters of an estimator.
 
@@ -272,9 +280,14 @@ def check_params(estimator: Any, rules: Mapping[str, Rule]) -> None:
     ValueError
         ``alpha must be a float in [0, inf), got -1``, with the hint of the rule.
     """
+    accepted = _accepted_values.setdefault(type(estimator), {})
     for name, rule in rules.items():
         value = getattr(estimator, name)
+        if name in accepted and accepted[name] is value:
+            continue
         if rule.accepts(value):
+            if isinstance(value, _IMMUTABLE):
+                accepted[name] = value
             continue
         parts = [f"{name} must be {rule.text}, got {value!r}", rule.hint(value)]
         raise ValueError("; ".join(filter(None, parts)))

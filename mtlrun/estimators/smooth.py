@@ -63,6 +63,7 @@ from mtlrun.solvers.hierarchical.smooth_targets import (
     RIDGE,
     TARGET_PARTS,
     TARGETS,
+    SeparateFits,
     SmoothTargets,
     TargetData,
     fit_targets,
@@ -95,6 +96,9 @@ DEVIATIONS_CHANGE = (
     "Standard deviations of new targets allow for weights that are estimated and for "
     "variances that were estimated as zero."
 )
+
+#: Reason for new numbers where targets share their rows.
+FOREST_CHANGE = "The trees of a forest share one generator of random numbers."
 
 
 class _SmoothRegressor(RegressorMTL, SmoothModel):
@@ -169,28 +173,30 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
     def _fit_targets(self, data: TaskData) -> SolverResult:
         """Fit targets on the same rows, each alone and by their components."""
         weights = data.full_weights()
-        targets = np.where(weights > 0, data.targets, np.nan)
         total = weights.sum(axis=1)
-        rows = self._read_training(data, total)
-        design = self._make_design(
-            rows,
-            total,
-            # Parts that tasks share elsewhere are separate for each target here.
-            common_parts=self._parts()[0] or COMMON_PARTS,
-            task_parts=(),
-            factors=self._factors(rows, None),
-        )
         used = np.flatnonzero(total > 0)
-        self._training_targets = TargetData(
-            design, rows.take(used), targets[used], weights[used]
-        )
-        with limited_threads(1, "blas"):
-            fit = fit_targets(
-                self._training_targets,
-                self._options(),
-                self._target_parts(),
-                is_joint=self._is_joint(),
+        rows = self._read_training(data, total)
+        # Parts that tasks share elsewhere are separate for each target here.
+        common_parts = tuple(self._parts()[0]) or COMMON_PARTS
+        options = self._options()
+        key = ("separate targets", common_parts, self.n_centers, options)
+        separate: SeparateFits | None = data.decompositions.get(key)
+        if separate is None:
+            targets = np.where(weights > 0, data.targets, np.nan)
+            design = self._make_design(
+                rows,
+                total,
+                common_parts=common_parts,
+                task_parts=(),
+                factors=self._factors(rows, None),
             )
+            training = TargetData(design, rows.take(used), targets[used], weights[used])
+            separate = SeparateFits(training, options)
+            if data.shares_decompositions:
+                data.decompositions[key] = separate
+        self._training_targets = separate.data
+        with limited_threads(1, "blas"):
+            fit = fit_targets(separate, self._target_parts(), is_joint=self._is_joint())
         self._targets = fit.model
         self.noise_variance_ = fit.model.targets.noise * fit.model.calibration
         self.loo_ = np.full(data.targets.shape, np.nan)
@@ -434,7 +440,7 @@ class SmoothMTL(_SmoothRegressor):
         ),
         default_grid={"prior_rate": (0.5, 1.0, 2.0)},
         search=lambda scale: {},
-        changes=(TARGETS_CHANGE, MIXTURE_CHANGE, DEVIATIONS_CHANGE),
+        changes=(TARGETS_CHANGE, MIXTURE_CHANGE, DEVIATIONS_CHANGE, FOREST_CHANGE),
     )
 
     def __init__(
@@ -553,7 +559,7 @@ class SmoothIndependent(_SmoothRegressor):
     metadata: ClassVar = replace(
         SmoothMTL.metadata,
         multitask=False,
-        changes=(TARGETS_CHANGE, RIDGE_CHANGE, DEVIATIONS_CHANGE),
+        changes=(TARGETS_CHANGE, RIDGE_CHANGE, DEVIATIONS_CHANGE, FOREST_CHANGE),
     )
 
     def __init__(

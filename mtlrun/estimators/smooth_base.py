@@ -219,6 +219,10 @@ class SmoothModel(BaseMTL):
 
     # ---------------------------------------------------------------- reading
 
+    def _reads_like_base(self) -> bool:
+        # `fit` only adds the rows of weight 0 to `loo_`.
+        return self.task_column is None and not len(self.levels)
+
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
         """Return X with codes in the columns `levels`, and the task ids."""
         if len(self.levels):

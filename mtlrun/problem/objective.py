@@ -447,8 +447,12 @@ def centre(data: TaskData, *, targets: bool = True) -> Centred:
     targets : bool, default True
         False leaves the targets as they are; `y_mean` is then zero.
     """
-    full = data.full_weights()
-    total = data.sum_by_task(full)
+    is_plain = data.uniform and data.weights is None
+    if is_plain:
+        total = np.full(data.n_tasks, float(data.n_rows))
+    else:
+        full = data.full_weights()
+        total = data.sum_by_task(full)
     y_mean = np.zeros(data.n_tasks)
     moved = data
     if targets:
@@ -458,10 +462,7 @@ def centre(data: TaskData, *, targets: bool = True) -> Centred:
             residuals = np.where(data.observed, residuals, 0.0)
         moved = data.with_targets(residuals)
     if data.uniform:
-        if data.weights is None:
-            row_weights = np.ones(data.n_rows)
-        else:
-            row_weights = data.weights
+        row_weights = np.ones(data.n_rows) if is_plain else data.weights
         x_mean = (data.X.T @ row_weights) / total[0]
     else:
         x_mean = TaskOperator(data).adjoint(full) / total

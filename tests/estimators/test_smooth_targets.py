@@ -4,9 +4,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
 
+from mtlrun.engine.evaluation import TaskRows
 from mtlrun.estimators import SmoothIndependent, SmoothMTL, SmoothPooled
 from mtlrun.solvers.hierarchical import smooth_targets
 from mtlrun.solvers.hierarchical.smooth_targets import (
@@ -316,3 +317,42 @@ def test_small_forests_are_left_out(monkeypatch):
     X, Y = rows_and_targets(n=20)
     monkeypatch.setattr(smooth_targets, "MIN_FOREST_ROWS", 21)
     assert "forest" not in SmoothMTL(**QUICK).fit(X, Y).mixture_
+
+
+# ---------------------------------------------------------------------- work
+
+
+def test_models_of_the_same_rows_share_the_fits_of_single_targets(monkeypatch):
+    X, Y = rows_and_targets()
+    shapes = []
+    fit_outputs = smooth_targets.fit_outputs
+
+    def counted(data, options):
+        shapes.append(data.targets.shape)
+        return fit_outputs(data, options)
+
+    monkeypatch.setattr(smooth_targets, "fit_outputs", counted)
+    rows = TaskRows(X, Y)
+    rows.fit(SmoothMTL(**QUICK))
+    assert len(shapes) == 2, "targets and components"
+    shared = rows.fit(SmoothIndependent(**QUICK))
+    assert len(shapes) == 2
+    alone = SmoothIndependent(**QUICK).fit(X, Y)
+    assert_array_equal(shared.predict(X), alone.predict(X))
+    rows.fit(SmoothIndependent(n_centers=15))
+    assert len(shapes) == 4, "other centers are other functions"
+
+
+def test_the_trees_of_a_forest_share_one_generator(monkeypatch):
+    X, Y = rows_and_targets()
+    n_generators = 0
+
+    class Counted(np.random.RandomState):
+        def __init__(self, *args):
+            nonlocal n_generators
+            n_generators += 1
+            super().__init__(*args)
+
+    monkeypatch.setattr(np.random, "RandomState", Counted)
+    smooth_targets._fit_trees(X, Y, np.ones(len(X)), seed=0)
+    assert n_generators == 1
