@@ -7,6 +7,7 @@ them (`mtlrun.lab.stored`), and `mtlrun.lab.report.claims` evaluates the checks.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -379,6 +380,13 @@ class Check(StrictModel):
         """Whether the check is about ranks over data sets."""
         return self.kind == "rejections" or self.quantity == AVERAGE_RANK
 
+    @property
+    def needs_splits(self) -> bool:
+        """Whether the standard error over the splits decides."""
+        is_average = self.kind in ("difference", "ratio", "order")
+        is_median = self.quantity in MEDIAN_QUANTITIES
+        return is_average and not is_median and not self.ranked and self.effect is None
+
 
 class Expectation(StrictModel):
     """Expected verdict on a claim.
@@ -568,6 +576,19 @@ class Tolerance(StrictModel):
     error_rate: NotNegative | None = None
     relative: NotNegative | None = None
     sigmas: NotNegative | None = None
+
+
+def rule_of(tolerances: Sequence[Tolerance], quantity: str) -> Tolerance:
+    """Return the rule for the numbers of a quantity.
+
+    It is the first rule for the quantity, else the first without a quantity, else an
+    empty one.
+    """
+    for name in (quantity, None):
+        for rule in tolerances:
+            if rule.quantity == name:
+                return rule
+    return Tolerance()
 
 
 class Reference(Tolerance):
