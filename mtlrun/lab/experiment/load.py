@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from mtlrun.errors import ConfigError, UnknownNameError, counted, shorten
 from mtlrun.lab.experiment.catalogue import find, name_of, shown_path
-from mtlrun.lab.experiment.checks import crosscheck, path_in_file
+from mtlrun.lab.experiment.checks import context_of, crosscheck, path_in_file
 from mtlrun.lab.experiment.claims import Check, Reference, rule_of
 from mtlrun.lab.experiment.layers import Layers, position_text
 from mtlrun.lab.experiment.references import expand_references
@@ -589,10 +589,11 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     if layers.is_training:
         findings += _unknown_training_keys(layers)
     data = layers.as_experiment()
-    findings += crosscheck(data, data_dir, layers.dataset_names)
+    findings += crosscheck(data, data_dir)
+    context = context_of(data, data_dir, layers.dataset_names)
     spec = None
     try:
-        spec = Spec.model_validate(data)
+        spec = Spec.model_validate(data, context=context)
     except ValidationError as error:
 
         def display_path(path: KeyPath) -> KeyPath:
