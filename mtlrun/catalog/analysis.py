@@ -399,7 +399,9 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
     """
     try:
         lines = _read_lines(path)
-    except (OSError, ValueError, csv.Error) as error:
+    except OSError as error:
+        raise ConfigError(f"{name}: cannot be read: {error.strerror or error}") from None
+    except (ValueError, csv.Error) as error:
         raise ConfigError(f"{name}: cannot be read: {error}", _HINT) from None
     heads = lines[0][1] if lines else []
     if not set(heads) & set(keys) or len(set(heads)) < len(heads) or "" in heads:

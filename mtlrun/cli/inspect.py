@@ -383,7 +383,7 @@ def validate(
     All problems are listed at once, each with file, line and column.
     """
     from mtlrun.lab.experiment.catalogue import catalogue
-    from mtlrun.lab.experiment.load import replaced_values, validate_file
+    from mtlrun.lab.experiment.load import file_warnings, validate_file
 
     targets = paths or [str(entry.path) for entry in catalogue()]
     n_invalid = 0
@@ -395,7 +395,7 @@ def validate(
             complain(error.message, error.remedy)
         else:
             say(f"{document.name}: ok")
-            for text in replaced_values(target):
+            for text in file_warnings(target):
                 say(f"warning: {text}", error=True)
     if n_invalid and len(targets) > 1:
         say(f"problems in {n_invalid} of {len(targets)} files", error=True)

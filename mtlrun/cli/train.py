@@ -1,7 +1,8 @@
 """The commands ``mtlrun init`` and ``mtlrun train``.
 
-``init`` writes a commented training file for a data set and a method. ``train`` fits
-the model that such a file describes, evaluates and saves it.
+``init`` writes a commented training file for a data set and a method, or an experiment
+to start from. ``train`` fits the model that a training file describes, evaluates and
+saves it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, Annotated
@@ -75,6 +76,17 @@ def init(
             autocompletion=options.methods,
         ),
     ] = None,
+    experiment: Annotated[
+        str | None,
+        options.option(
+            None,
+            "NAME",
+            "Write an experiment instead, with the table of its published numbers: "
+            "NAME.yaml and NAME.csv. It runs as it is.",
+            "--experiment",
+            "-e",
+        ),
+    ] = None,
     schema: Annotated[
         bool,
         typer.Option(
@@ -94,7 +106,7 @@ def init(
         options.option(
             None,
             "FILE",
-            "File to write, - for the terminal. Default: <DATASET>.yaml.",
+            "File to write, - for the terminal. Default: <DATASET>.yaml or <NAME>.yaml.",
             "--out",
             "--output",
             "-o",
@@ -102,16 +114,22 @@ def init(
     ] = None,
     debug: options.Debug = False,
 ) -> None:
-    """Write a commented training file for a data set, ready for `mtlrun train`."""
+    """Write a commented training file for a data set, ready for `mtlrun train`, or an
+    experiment for `mtlrun reproduce`.
+    """
+    if experiment is not None:
+        if dataset or method or schema:
+            raise UserError(
+                "--experiment goes with none of a data set, --method and --schema",
+                "Change data and methods in the file that it writes.",
+            )
+        _write_experiment(experiment, output, force)
+        return
     if schema:
         from mtlrun.lab.experiment.schema import config_schema
 
-        _write(
-            json.dumps(config_schema(), indent=1) + "\n",
-            output or Path("config.schema.json"),
-            force,
-            [".json"],
-        )
+        text = json.dumps(config_schema(), indent=1) + "\n"
+        _write({output or Path("config.schema.json"): text}, force, [".json"])
         return
     if dataset is None:
         raise UserError(
@@ -123,15 +141,50 @@ def init(
 
     card = load_card(dataset, data_directory(data_dir))
     path = output or Path(f"{dataset}.yaml")
-    _write(
-        training_file(card, method, str(path), data_dir), path, force, [".yaml", ".yml"]
-    )
+    text = training_file(card, method, str(path), data_dir)
+    _write({path: text}, force, [".yaml", ".yml"])
     if str(path) != "-":
         say(f"next: {_command(str(path), data_dir)}")
 
 
 def _command(path: str, data_dir: Path | None) -> str:
     return f"mtlrun train {shlex.quote(path)}{options.data_dir_option(data_dir)}"
+
+
+def _write_experiment(name: str, output: Path | None, force: bool) -> None:
+    """Write an experiment, and beside it the table that it names.
+
+    Parameters
+    ----------
+    name : str
+        Id ``<paper>/<item>``, or the item alone.
+    output : Path or None
+        None for the item in the current folder.
+    force : bool
+    """
+    from mtlrun.lab.experiment.spec import experiment_id
+
+    id = name
+    if "/" not in name:
+        id = f"mine/{name}"
+    try:
+        experiment_id(id)
+    except ValueError as error:
+        raise UserError(
+            f"--experiment {error}", "For instance: mtlrun init --experiment table1"
+        ) from None
+    path = output or Path(f"{id.rpartition('/')[2]}.yaml")
+    check_ending(path, [".yaml", ".yml"], "Choose another file with --output.")
+    folder = Path(__file__).parent
+    template = Template((folder / "experiment.yaml").read_text(encoding="utf-8"))
+    text = template.substitute(path=shlex.quote(str(path)), id=id, stem=path.stem)
+    files = {path: text}
+    if str(path) != "-":
+        table = (folder / "experiment.csv").read_text(encoding="utf-8")
+        files[path.with_suffix(".csv")] = table
+    _write(files, force, [".yaml", ".yml", ".csv"])
+    if str(path) != "-":
+        say(f"next: mtlrun reproduce {shlex.quote(str(path))}")
 
 
 def training_file(
@@ -256,15 +309,18 @@ def _parameter_lines(info: MethodInfo) -> list[str]:
     return lines
 
 
-def _write(text: str, path: Path, force: bool, endings: Sequence[str]) -> None:
-    check_ending(path, endings, "Choose another file with --output.")
-    if str(path) != "-" and path.is_file() and not force:
-        raise UserError(
-            f"{path} already exists",
-            "Add --force to overwrite it, or choose another file with --output.",
-        )
-    if write_or_print(text, path, "Choose another file with --output."):
-        say(f"written: {path}")
+def _write(files: Mapping[Path, str], force: bool, endings: Sequence[str]) -> None:
+    """Write the text of each file; if one of them exists, write none."""
+    for path in files:
+        check_ending(path, endings, "Choose another file with --output.")
+        if str(path) != "-" and path.is_file() and not force:
+            raise UserError(
+                f"{path} already exists",
+                "Add --force to overwrite it, or choose another file with --output.",
+            )
+    for path, text in files.items():
+        if write_or_print(text, path, "Choose another file with --output."):
+            say(f"written: {path}")
 
 
 # ---------------------------------------------------------------------- train

@@ -514,10 +514,11 @@ def schema_findings(
     seen = set()
     for pydantic_error in error.errors(include_url=False):
         path, rest = _locate(data, pydantic_error["loc"])
-        if pydantic_error["type"] == "extra_forbidden":
+        kind = pydantic_error["type"]
+        if kind == "extra_forbidden":
             valid_keys = _keys_of(_model_at(path[:-1], data, model))
             yield unknown_key(path, valid_keys, display_path)
-        elif pydantic_error["type"] == "missing":
+        elif kind == "missing":
             key = display_path(rest[-1:])[0]
             message = f"missing key {key!r}{inside(display_path(path))}"
             yield Finding(path, message, at_key=True)
@@ -527,10 +528,11 @@ def schema_findings(
             if text.startswith("must"):
                 text = f"{_titled(display_path(path))} {text}"
             value = pydantic_error.get("input")
-            is_list_type = pydantic_error["type"] == "list_type"
             hint = ""
-            if is_list_type and isinstance(value, str | int | float):
+            if kind == "list_type" and isinstance(value, str | int | float):
                 hint = f"write [{value}]"
+            elif kind == "unknown_name":
+                hint = pydantic_error["ctx"]["hint"]
             yield Finding(path, text, hint)
         seen.add(path)
 

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mtlrun import load_run
 from mtlrun.catalog.registry import METHODS
 from mtlrun.cli.train import STRING_SOURCES, training_file
 from mtlrun.data.sets.cards import read_card
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
+from mtlrun.lab.experiment.claims import Verdict
 from mtlrun.lab.experiment.load import validate_file
 from mtlrun.lab.experiment.schema import config_schema
 from mtlrun.utils.io import datasets_dir
@@ -159,3 +161,57 @@ def test_simulated_strings_are_recognized_by_their_source():
     assert read_card(datasets_dir() / "simulated-splice.yaml").source.name.startswith(
         STRING_SOURCES
     )
+
+
+def test_a_written_experiment_is_reproduced_without_edits(mtlrun, tmp_path):
+    assert mtlrun("init", "--experiment", "table1").exit_code == 0
+    checked = mtlrun("validate", "table1.yaml")
+    assert checked.output == "table1.yaml: ok\n"
+    result = mtlrun("reproduce", "table1.yaml", "-q")
+    assert result.exit_code == 0, result.output
+    report = load_run(tmp_path / "results/runs/mine/table1/quick")
+    assert [claim.verdict for claim in report.claims] == [Verdict.CONFIRMED] * 2
+    assert {number.verdict for number in report.references} == {Verdict.WITHIN}
+
+
+@pytest.mark.parametrize("option", ["--profile=smoke", "--interpretation=all"])
+def test_profiles_and_interpretations_of_a_written_experiment_run(mtlrun, option):
+    assert mtlrun("init", "-e", "paper/fig2", "-o", "a b.yaml").exit_code == 0
+    result = mtlrun(
+        "reproduce", "a b.yaml", "-q", option, "--set", "grids.strength=[10, 100]"
+    )
+    assert result.exit_code == 0, result.output
+
+
+def test_a_written_experiment_has_every_part_with_a_comment(mtlrun):
+    text = mtlrun("init", "--experiment", "a/b", "-o", "-").stdout
+    for key in ("paper", "reference", "tolerance", "claims", "readings", "profiles"):
+        assert f"\n{key}:" in text
+    assert max(len(line) for line in text.splitlines()) <= 110
+    for key in ("source:", "expect:", "not_testable:", "all:"):
+        assert f"\n#   {key}" in text or f"\n    {key}" in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("a b",),
+        ("../x",),
+        ("table1", "school"),
+        ("table1", "-m", "MTFL"),
+        ("table1", "-o", "a.csv"),
+    ],
+)
+def test_an_experiment_with_another_request_or_a_wrong_name_is_refused(
+    mtlrun, tmp_path, arguments
+):
+    result = mtlrun("init", "--experiment", *arguments)
+    assert result.exit_code == 2
+    assert "--experiment" in result.output or ".yaml" in result.output
+    assert list(tmp_path.glob("*.*")) == []
+
+
+def test_the_files_of_an_experiment_are_not_overwritten(mtlrun, tmp_path):
+    (tmp_path / "table1.yaml").write_text("mine")
+    assert mtlrun("init", "--experiment", "table1").exit_code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["table1.yaml"]

@@ -154,7 +154,7 @@ def test_additions_and_other_profiles_cause_no_warning(child):
 )
 def test_inherited_claims_about_another_setting_are_marked(lab, more, source):
     tiny = lab.tiny.partition("claims:")[0]
-    lab.write(tiny + CLAIM, "base.yaml")
+    lab.write(f"{tiny}{CLAIM}paper: {{cite: P, artefact: T}}\n", "base.yaml")
     experiment = load_experiment(lab.write(CHILD + more, "child.yaml"), profile="full")
     (claim,) = [claim for claim in experiment.spec.claims if claim.id == "c1"]
     assert claim.source == source

@@ -9,7 +9,6 @@ at once. All that they know of an estimator is what its constructor accepts (see
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,10 +35,13 @@ from mtlrun.data.sets.load import check_options, source_path
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
 from mtlrun.lab.experiment.claims import (
     AVERAGE_RANK,
+    DATASET,
     QUANTITIES,
     VERDICT_WORDS,
     VERDICTS,
+    Context,
     Curves,
+    name_hint,
 )
 from mtlrun.lab.experiment.spec import (
     ANALYSIS_KINDS,
@@ -108,9 +110,7 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 }
 
 
-def crosscheck(
-    data: dict[str, Any], data_dir: Path | str | None, dataset_names: Iterable[str]
-) -> Iterator[Finding]:
+def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Finding]:
     """Yield all contradictions in an experiment.
 
     Parameters
@@ -120,8 +120,6 @@ def crosscheck(
         malformed: values of a wrong type are left to the schema.
     data_dir : Path or str or None
         Data directory, whose data sets count, too.
-    dataset_names : iterable of str
-        Ids and labels of the data sets of all profiles.
     """
     yield from _check_keys_of_kind(data)
     if _is_analysis(data):
@@ -138,7 +136,6 @@ def crosscheck(
     yield from _check_metrics_of_numbers(data, cards)
     yield from _check_sweep(data)
     yield from _check_claims(data)
-    yield from _check_named_datasets(data, [*dataset_names])
     if isinstance(data.get("published"), str):
         yield from _report_error(read_curves, data["published"], ("published",))
 
@@ -508,25 +505,6 @@ def _report_error(
 # ------------------------------------------------------------- names
 
 
-@dataclass(frozen=True)
-class _NameRule:
-    """Values that must be names of something.
-
-    Attributes
-    ----------
-    steps : tuple
-        Path of the values; see `ANY`.
-    names : iterable
-        Valid names.
-    kind : str
-        What they name.
-    """
-
-    steps: KeyPath
-    names: Iterable[Any]
-    kind: str
-
-
 def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Finding]:
     """Check that names exist, and that labels and ids are unique.
 
@@ -542,9 +520,7 @@ def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Findi
         yield from _check_name(name, cards, (*dataset_path, "id"), "data set")
         if isinstance(name, str) and name in cards:
             yield from _check_options(entry, cards[name], dataset_path)
-    for rule in _name_rules(data, cards):
-        for path, value in _items(data, *rule.steps):
-            yield from _check_name(value, rule.names, path, rule.kind)
+    yield from _check_metrics(data)
     labels = _values(data, "methods", ANY, "label")
     yield from _check_unique(as_list(data.get("metrics")), "metrics", "metric")
     yield from _check_unique(labels, "methods", "method")
@@ -567,51 +543,56 @@ def _dataset_names(data: dict[str, Any]) -> list[Any]:
     return [entry.get("label") or entry.get("id") for entry in _dataset_entries(data)]
 
 
-def _name_rules(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[_NameRule]:
-    """Yield what must be a name of something in an experiment."""
-    labels = _values(data, "methods", ANY, "label")
+def context_of(
+    data: dict[str, Any], data_dir: Path | str | None, dataset_names: Iterable[str]
+) -> Context:
+    """Return the names that the fields of an experiment may have.
+
+    Parameters
+    ----------
+    data : dict
+        As for `crosscheck`.
+    data_dir : Path or str or None
+    dataset_names : iterable of str
+        Ids and labels of the data sets of all profiles.
+    """
     # Metrics of the experiment and of its data sets; the schema refuses other values.
     metrics = [
         *_values(data, "metrics", ANY),
         *_values(data, "datasets", ANY, "metrics", ANY),
     ]
     metrics = list(dict.fromkeys(name for name in metrics if isinstance(name, str)))
-    quantities = [*metrics, *QUANTITIES]
-    dataset_names = [*_dataset_names(data), *cards]
-    yield from _metric_rules(data)
-    yield _NameRule(("datasets", ANY, "metrics"), METRIC_INFO, "metric")
-    yield _NameRule(("selection", "metric"), METRIC_INFO, "metric")
-    yield _NameRule(("methods", ANY, "datasets"), dataset_names, "data set")
-    yield _NameRule(("timing", "baseline"), labels, "method")
-    yield _NameRule(("sweep", "quantities"), quantities, "quantity")
-    yield _NameRule(("statistics", "metric"), metrics, "metric of this experiment")
-    yield _NameRule(("statistics", "control"), labels, "method")
-    for name in _section(data, "readings"):
-        yield _NameRule(("readings", name, "main", "of"), labels, "method")
-    verdicts = [*VERDICT_WORDS, *VERDICTS]
-    yield _NameRule(("claims", ANY, "expect", "verdict"), verdicts, "verdict")
-    check: KeyPath = ("claims", ANY, "checks", ANY)
-    for field in ("of", "over", "methods", "control"):
-        yield _NameRule((*check, field), labels, "method")
-    yield _NameRule((*check, "stopped", "below"), labels, "method")
-    yield _NameRule((*check, "stopped", "quantity"), metrics, "quantity")
-    yield _NameRule((*check, "quantity"), quantities, "quantity")
-    yield _NameRule(("reference", ANY, "method"), labels, "method")
-    yield _NameRule(("reference", ANY, "quantity"), quantities, "quantity")
-    profiles = [*_section(data, "profiles"), FULL]
-    yield _NameRule(("reference", ANY, "profile"), profiles, "profile")
+    cards = card_paths(data_directory(data_dir))
+    names = {
+        "method": _values(data, "methods", ANY, "label"),
+        "metric": METRIC_INFO,
+        "metric of this experiment": metrics,
+        "quantity": [*metrics, *QUANTITIES],
+        "data set": [*_dataset_names(data), *cards],
+        # Analyses of published numbers have no data set.
+        DATASET: [*dataset_names] or [PUBLISHED_NUMBERS],
+        "verdict": [*VERDICT_WORDS, *VERDICTS],
+        "profile": [*_section(data, "profiles"), FULL],
+    }
+    texts = {
+        kind: [name for name in valid_names if isinstance(name, str)]
+        for kind, valid_names in names.items()
+    }
+    axis = _section(data, "sweep").get("name")
+    return Context(texts, axis)
 
 
-def _metric_rules(data: dict[str, Any]) -> Iterator[_NameRule]:
-    """Yield the rule for the section `metrics`, if the valid names can be known."""
+def _check_metrics(data: dict[str, Any]) -> Iterator[Finding]:
+    """Check the section `metrics`, if the valid names can be known."""
+    metrics = data.get("metrics")
     if not _is_analysis(data):
-        yield _NameRule(("metrics",), METRIC_INFO, "metric")
+        yield from _check_name(metrics, METRIC_INFO, ("metrics",), "metric")
         return
     names = _values(data, "methods", ANY, "measure")
     quantities = quantities_of(name for name in names if isinstance(name, str))
     # An analysis that does not declare its quantities may return any.
     if quantities is not None:
-        yield _NameRule(("metrics",), quantities, "quantity")
+        yield from _check_name(metrics, quantities, ("metrics",), "quantity")
 
 
 def _check_options(
@@ -695,12 +676,6 @@ def _has(method: dict[str, Any], parameter: str) -> bool:
 
 def _check_claims(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that claims can be tested."""
-    for path, claim in _items(data, "claims", ANY):
-        if not isinstance(claim, dict):
-            continue
-        if not claim.get("checks") and not claim.get("not_testable"):
-            message = "a claim needs 'checks' or 'not_testable'"
-            yield Finding(path, message, at_key=True)
     for path, check in _items(data, "claims", ANY, "checks", ANY):
         if not isinstance(check, dict):
             continue
@@ -708,39 +683,6 @@ def _check_claims(data: dict[str, Any]) -> Iterator[Finding]:
             message = "ranks need the section 'statistics'"
             yield Finding((*path, "kind"), message)
         yield from _check_stopped(check, path, data)
-
-
-def _check_named_datasets(
-    data: dict[str, Any], dataset_names: list[str]
-) -> Iterator[Finding]:
-    """Check that claims and published numbers are about data sets of the experiment."""
-    if not dataset_names:
-        # Analyses of published numbers have no data set.
-        dataset_names = [PUBLISHED_NUMBERS]
-    kind = "data set of this experiment"
-    for path, check in _items(data, "claims", ANY, "checks", ANY):
-        if not isinstance(check, dict) or _has_ranks(check):
-            # Ranks are about groups of data sets.
-            continue
-        for name_path, name in _items(
-            {"dataset": as_list(check.get("dataset"))}, "dataset", ANY
-        ):
-            base_name = _without_axis(name, data)
-            yield from _check_name(base_name, dataset_names, (*path, *name_path), kind)
-    for path, name in _items(data, "reference", ANY, "dataset"):
-        base_name = _without_axis(name, data)
-        yield from _check_name(base_name, dataset_names, path, kind)
-
-
-def _without_axis(name: object, data: dict[str, Any]) -> object:
-    """Return the name of a data set without the value of the axis of a sweep."""
-    axis = _section(data, "sweep").get("name")
-    if not isinstance(name, str) or not isinstance(axis, str):
-        return name
-    base_name, separator, _ = name.rpartition(f" ({axis} ")
-    if separator:
-        return base_name
-    return name
 
 
 def _has_ranks(check: dict[str, Any]) -> bool:
@@ -812,14 +754,7 @@ def _check_name(
     names = [str(valid_name) for valid_name in valid_names]
     if not isinstance(name, str) or name in names:
         return
-    near = suggest(name, names)
-    if near:
-        hint = f"did you mean {' or '.join(map(repr, near))}?"
-    elif names:
-        hint = f"known: {', '.join(sorted(names))}"
-    else:
-        hint = f"there is no {kind}"
-    yield Finding(path, f"unknown {kind} {name!r}", hint)
+    yield Finding(path, f"unknown {kind} {name!r}", name_hint(name, names, kind))
 
 
 def _check_unique(

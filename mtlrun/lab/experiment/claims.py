@@ -7,19 +7,24 @@ them (`mtlrun.lab.stored`), and `mtlrun.lab.report.claims` evaluates the checks.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
     PlainSerializer,
+    ValidationInfo,
     WithJsonSchema,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
+from mtlrun.errors import suggest
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.utils.io import as_list, is_json_number
 from mtlrun.utils.sizes import PLANNED
@@ -203,17 +208,93 @@ def _one_or_list(names: list[str]) -> str | list[str]:
     return names
 
 
+@dataclass(frozen=True)
+class Context:
+    """Names that an experiment may use, against which its models are validated.
+
+    Attributes
+    ----------
+    names : mapping of str to collection of str
+        Valid names of each kind, such as ``method``.
+    axis : str or None
+        Name of the axis of a sweep, which names of data sets may be followed by.
+    """
+
+    names: Mapping[str, Collection[str]]
+    axis: str | None = None
+
+    def without_axis(self, name: str) -> str:
+        """Return the name of a data set without the value of the axis."""
+        base_name, separator, _ = name.rpartition(f" ({self.axis} ")
+        if separator:
+            return base_name
+        return name
+
+
+def name_hint(name: str, names: Collection[str], kind: str) -> str:
+    """Return the remedy for an unknown name."""
+    near = suggest(name, names)
+    if near:
+        return f"did you mean {' or '.join(map(repr, near))}?"
+    if names:
+        return f"known: {', '.join(sorted(names))}"
+    return f"there is no {kind}"
+
+
+def known(kind: str) -> AfterValidator:
+    """Return a validator of texts that must name something of a kind.
+
+    It only acts in a validation with a `Context`.
+    """
+
+    def check(name: str, info: ValidationInfo) -> str:
+        context = info.context
+        if not isinstance(context, Context):
+            return name
+        base_name = name
+        if kind == DATASET:
+            # Ranks are about groups of data sets.
+            ranks = {info.data.get("kind"), info.data.get("quantity")}
+            if ranks & {"rejections", AVERAGE_RANK}:
+                return name
+            base_name = context.without_axis(name)
+        names = context.names[kind]
+        if base_name in names:
+            return name
+        raise PydanticCustomError(
+            "unknown_name",
+            "{message}",
+            {
+                "message": f"unknown {kind} {base_name!r}",
+                "hint": name_hint(base_name, names, kind),
+            },
+        )
+
+    return AfterValidator(check)
+
+
 Values = Annotated[list[Any], AfterValidator(distinct)]
+Text = TypeVar("Text", bound=str)
 #: Names; a single name is a list of one.
-Names = Annotated[
-    list[str],
+NamesOf = Annotated[
+    list[Text],
     BeforeValidator(_as_names),
     WithJsonSchema(
         {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     ),
 ]
+Names = NamesOf[str]
 #: Names of which a resolved experiment shows a list of one without the list.
-Short = Annotated[Names, PlainSerializer(_one_or_list)]
+ShortNamesOf = Annotated[NamesOf[Text], PlainSerializer(_one_or_list)]
+Short = ShortNamesOf[str]
+#: Kind of the names of what claims and published numbers are about.
+DATASET = "data set of this experiment"
+MethodLabel = Annotated[str, known("method")]
+DatasetName = Annotated[str, known(DATASET)]
+ProfileName = Annotated[str, known("profile")]
+Quantity = Annotated[str, known("quantity")]
+OwnMetric = Annotated[str, known("metric of this experiment")]
+MetricName = Annotated[str, known("metric")]
 #: Numbers for computations; booleans are refused.
 Number = Annotated[float | int, Field(ge=-1e150, le=1e150)]
 Positive = Annotated[float, Field(gt=0)]
@@ -256,9 +337,9 @@ class Stopped(StrictModel):
     quantity of the method `below` on the same data.
     """
 
-    quantity: str
+    quantity: OwnMetric
     at_least: str | None = None
-    below: str | None = None
+    below: MethodLabel | None = None
 
     @model_validator(mode="after")
     def _one_limit(self) -> Stopped:
@@ -273,12 +354,12 @@ class Check(StrictModel):
     """Comparison that decides a claim; `CHECKS` has the fields of each kind."""
 
     kind: Literal["ratio", "difference", "value", "paired", "order", "rejections"]
-    quantity: str | None = None
-    of: Short = []
-    over: Short = []
-    methods: Short = []
-    control: str | None = None
-    dataset: Short = []
+    quantity: Quantity | None = None
+    of: ShortNamesOf[MethodLabel] = []
+    over: ShortNamesOf[MethodLabel] = []
+    methods: ShortNamesOf[MethodLabel] = []
+    control: MethodLabel | None = None
+    dataset: ShortNamesOf[DatasetName] = []
     task: Short = []
     unit: Literal["trial", "task", "prediction"] = "trial"
     test: Literal["wilcoxon", "t", "corrected_t"] = "wilcoxon"
@@ -379,6 +460,13 @@ class Check(StrictModel):
         """Whether the check is about ranks over data sets."""
         return self.kind == "rejections" or self.quantity == AVERAGE_RANK
 
+    @property
+    def needs_splits(self) -> bool:
+        """Whether the standard error over the splits decides."""
+        is_average = self.kind in ("difference", "ratio", "order")
+        is_median = self.quantity in MEDIAN_QUANTITIES
+        return is_average and not is_median and not self.ranked and self.effect is None
+
 
 class Expectation(StrictModel):
     """Expected verdict on a claim.
@@ -386,7 +474,7 @@ class Expectation(StrictModel):
     The field `from` is the profile of the run that had it, `set` the day.
     """
 
-    verdict: Annotated[str, AfterValidator(_verdict_value)]
+    verdict: Annotated[str, AfterValidator(_verdict_value), known("verdict")]
     set: Annotated[str, BeforeValidator(_iso_date)]
     from_: str = Field(alias="from")
 
@@ -422,6 +510,8 @@ class Claim(StrictModel):
     def _one_quantifier(self) -> Claim:
         if self.all and self.usually:
             raise ValueError("a claim has either 'all' or 'usually'")
+        if not self.checks and not self.not_testable:
+            raise ValueError("a claim needs 'checks' or 'not_testable'")
         return self
 
     @model_validator(mode="after")
@@ -464,7 +554,7 @@ class TimingSpec(StrictModel):
     repeats: Count = 1
     threads: Count = 1
     warmup: bool = True
-    baseline: str | None = None
+    baseline: MethodLabel | None = None
 
 
 class Limits(StrictModel):
@@ -495,7 +585,7 @@ class Sweep(StrictModel):
     scale: Literal["linear", "log"] = Field(
         default="linear", description="Scale of the axis of the figure."
     )
-    quantities: list[str] = Field(
+    quantities: list[Quantity] = Field(
         default=[],
         description="Quantities of the figure. Default: the metrics, and seconds if they are "
         "measured.",
@@ -552,8 +642,8 @@ class Statistics(StrictModel):
     Friedman's test is followed by Holm's procedure against the method `control`.
     """
 
-    metric: str
-    control: str
+    metric: OwnMetric
+    control: MethodLabel
     significance: Fraction = 0.05
 
 
@@ -570,21 +660,34 @@ class Tolerance(StrictModel):
     sigmas: NotNegative | None = None
 
 
+def rule_of(tolerances: Sequence[Tolerance], quantity: str) -> Tolerance:
+    """Return the rule for the numbers of a quantity.
+
+    It is the first rule for the quantity, else the first without a quantity, else an
+    empty one.
+    """
+    for name in (quantity, None):
+        for rule in tolerances:
+            if rule.quantity == name:
+                return rule
+    return Tolerance()
+
+
 class Reference(Tolerance):
     """Published number (`source: paper`) or stored number of ours (`source: stored`).
 
     It is the mean over all tasks, or the number of one task.
     """
 
-    dataset: str
-    method: str
-    quantity: str
+    dataset: DatasetName
+    method: MethodLabel
+    quantity: Quantity
     task: str | None = None
     value: Annotated[float, Field(ge=-1e150, le=1e150)]
     std: Number | None = None
     n: Count | None = None
     decimals: Annotated[int, Field(ge=0, le=300)] | None = None
-    profile: Short = []
+    profile: ShortNamesOf[ProfileName] = []
     source: Literal["paper", "stored"] | None = None
 
 
@@ -619,7 +722,7 @@ class Main(StrictModel):
     """
 
     rule: Literal["published level", "authors' code", "convention"]
-    of: list[str] = []
+    of: list[MethodLabel] = []
 
     @model_validator(mode="after")
     def _methods_of_level(self) -> Main:

@@ -214,8 +214,15 @@ class Layers:
     # ------------------------------------------------------------- layers
 
     def as_experiment(self) -> dict[str, Any]:
-        """Return the data, of a training file as an experiment."""
+        """Return the data, of a training file as an experiment.
+
+        Without a section `paper`, claims are our own unless they say otherwise.
+        """
         if not self.is_training:
+            if "paper" not in self.data:
+                for claim in as_list(self.data.get("claims")):
+                    if isinstance(claim, dict):
+                        claim.setdefault("source", "ours")
             return self.data
         self._expand_short_forms()
         return as_experiment(self.data)
@@ -324,9 +331,9 @@ class Layers:
         """Mark inherited claims if the file changes the data or protocol of the paper.
 
         A file with a section `paper` of its own is an item of the paper, so its claims
-        are claims of the paper.
+        are claims of the paper. Without a paper, there are none.
         """
-        if "paper" in self.document.data:
+        if "paper" in self.document.data or "paper" not in self.data:
             return
         base = Layers(self.bases[-1], self.bases[:-1])
         base.apply_profile(profile)

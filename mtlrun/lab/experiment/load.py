@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mtlrun.errors import ConfigError, UnknownNameError, shorten
+from mtlrun.errors import ConfigError, UnknownNameError, counted, shorten
 from mtlrun.lab.experiment.catalogue import find, name_of, shown_path
-from mtlrun.lab.experiment.checks import crosscheck, path_in_file
+from mtlrun.lab.experiment.checks import context_of, crosscheck, path_in_file
+from mtlrun.lab.experiment.claims import Check, Reference, rule_of
 from mtlrun.lab.experiment.layers import Layers, position_text
 from mtlrun.lab.experiment.references import expand_references
 from mtlrun.lab.experiment.spec import (
@@ -21,6 +23,7 @@ from mtlrun.lab.experiment.spec import (
     TRAIN_KEYS,
     TRAIN_METHOD_KEYS,
     ChunkTraining,
+    DatasetSpec,
     Experiment,
     Spec,
     experiment_id,
@@ -38,6 +41,8 @@ from mtlrun.utils.yaml import (
 )
 
 DEFAULT_PROFILE = "quick"
+#: Splits below which a standard error is too uncertain to decide a claim.
+MIN_SPLITS = 3
 
 
 @dataclass(frozen=True)
@@ -298,8 +303,12 @@ def validate_file(
     return document
 
 
-def replaced_values(target: str | Path) -> list[str]:
-    """Return a line for each value of a file that an inherited profile replaces."""
+def file_warnings(target: str | Path) -> list[str]:
+    """Return a line for each setting of a valid file that acts otherwise than it seems.
+
+    These are values that an inherited profile replaces, and, in the default profile,
+    tolerances without deviations and claims with too few splits.
+    """
     path, document = _find_and_read(target)
     if _is_training(document):
         return []
@@ -309,7 +318,60 @@ def replaced_values(target: str | Path) -> list[str]:
         layers = Layers(document, bases)
         layers.apply_profile(profile)
         lines += layers.warnings
+    layers = Layers(document, bases)
+    profile = _choose_profile(layers, None)
+    layers.apply_profile(profile)
+    spec = Spec.model_validate(layers.as_experiment())
+    for finding in [*_useless_sigmas(spec), *_few_splits(spec, profile)]:
+        position = position_text(layers.position(finding.path), document)
+        lines.append(f"{position}: {finding.message}; {finding.hint}")
     return list(dict.fromkeys(lines))
+
+
+def _useless_sigmas(spec: Spec) -> Iterator[Finding]:
+    """Yield tolerances in standard errors of numbers without standard deviation."""
+    n_numbers: Counter[str] = Counter()
+    for reference in spec.reference:
+        rule = rule_of(spec.tolerance, reference.quantity or "")
+        if reference.sigmas is None and rule.sigmas is not None:
+            is_alone = isinstance(reference, Reference) and reference.std is None
+            n_numbers[reference.quantity or ""] += is_alone
+    for quantity, number in n_numbers.items():
+        if number:
+            message = (
+                f"'sigmas' has no effect on {counted(number, 'published number')} of "
+                f"{quantity} without standard deviation"
+            )
+            hint = "write 0.81±0.02 in the table, or add 'absolute' or 'relative'"
+            yield Finding(("tolerance",), message, hint)
+
+
+def _few_splits(spec: Spec, profile: str) -> Iterator[Finding]:
+    """Yield claims about averages over fewer splits than decide anything."""
+    for dataset in spec.datasets:
+        split = dataset.split or spec.split
+        if split is None or split.n_trials >= MIN_SPLITS:
+            continue
+        for i, claim in enumerate(spec.claims):
+            checks = [check for check in claim.checks if check.needs_splits]
+            if any(_is_about(check, dataset) for check in checks):
+                message = (
+                    f"the default profile {profile!r} has "
+                    f"{counted(split.n_trials, 'split')} of {dataset.name}, too few to "
+                    f"decide the claim {claim.id!r}"
+                )
+                hint = f"give it {MIN_SPLITS} or more, or its checks an 'effect'"
+                yield Finding(("claims", i), message, hint)
+
+
+def _is_about(check: Check, dataset: DatasetSpec) -> bool:
+    """Whether a check compares methods on a data set, also at a point of a sweep."""
+    names = (dataset.id, dataset.name, f"{dataset.id} (", f"{dataset.name} (")
+    if not check.dataset:
+        return True
+    return any(
+        name in names[:2] or name.startswith(names[2:]) for name in check.dataset
+    )
 
 
 # ------------------------------------------------------------- files and their bases
@@ -527,10 +589,11 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     if layers.is_training:
         findings += _unknown_training_keys(layers)
     data = layers.as_experiment()
-    findings += crosscheck(data, data_dir, layers.dataset_names)
+    findings += crosscheck(data, data_dir)
+    context = context_of(data, data_dir, layers.dataset_names)
     spec = None
     try:
-        spec = Spec.model_validate(data)
+        spec = Spec.model_validate(data, context=context)
     except ValidationError as error:
 
         def display_path(path: KeyPath) -> KeyPath:

@@ -35,10 +35,12 @@ from mtlrun.lab.experiment.claims import (
     Fraction,
     Limits,
     Main,
+    MetricName,
     Names,
     Paper,
+    ProfileName,
     Reference,
-    Short,
+    ShortNamesOf,
     Statistics,
     Sweep,
     TableLayout,
@@ -46,6 +48,7 @@ from mtlrun.lab.experiment.claims import (
     Tolerance,
     Values,
     distinct,
+    known,
 )
 from mtlrun.utils.io import as_list
 from mtlrun.utils.sizes import CANDIDATES, FOLDS
@@ -263,7 +266,7 @@ class DatasetSpec(BaseModel):
     split: SplitSpec | None = Field(
         default=None, description="Split in place of the split of the experiment."
     )
-    metrics: Annotated[list[str], AfterValidator(distinct)] | None = Field(
+    metrics: Annotated[list[MetricName], AfterValidator(distinct)] | None = Field(
         default=None, description="Metrics in place of the metrics of the experiment."
     )
     features: FeatureStep | None = Field(
@@ -310,7 +313,7 @@ class Selection(StrictModel):
     folds: Folds = Field(
         default=3, description="Number of folds of the cross-validation."
     )
-    metric: str | None = Field(
+    metric: MetricName | None = Field(
         default=None,
         description="Metric that decides. Default: the first metric of the data set.",
     )
@@ -355,7 +358,9 @@ class MethodSpec(StrictModel):
         default=None,
         description="Feature step in place of the step of the data set or experiment.",
     )
-    datasets: Annotated[list[str], Field(min_length=1)] | None = Field(
+    datasets: (
+        Annotated[list[Annotated[str, known("data set")]], Field(min_length=1)] | None
+    ) = Field(
         default=None,
         description="Ids or labels of the data sets with this row. Default: all.",
     )
@@ -430,7 +435,7 @@ class ReferenceFile(Tolerance):
     n: Count | None = Field(
         default=None, description="Number of splits behind a published number."
     )
-    profile: Short = Field(
+    profile: ShortNamesOf[ProfileName] = Field(
         default=[],
         description="Profiles in which the numbers are compared. Default: all.",
     )

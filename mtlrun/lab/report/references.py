@@ -15,6 +15,7 @@ from mtlrun.lab.experiment.claims import (
     Reference,
     Tolerance,
     Verdict,
+    rule_of,
 )
 from mtlrun.lab.report.method_results import MethodResult
 from mtlrun.lab.report.run import Run, data_names, label_of
@@ -190,7 +191,7 @@ def tolerance_of(
     tolerance : float
     rule : str
     """
-    rule = _find_rule(tolerances, entry.quantity)
+    rule = rule_of(tolerances, entry.quantity)
     absolute = _coalesce(entry.absolute, rule.absolute) or 0.0
     error_rate = _coalesce(entry.error_rate, rule.error_rate) or 0.0
     relative = _coalesce(entry.relative, rule.relative) or 0.0
@@ -215,16 +216,6 @@ def tolerance_of(
         error = math.sqrt(published_std**2 / n_published + std**2 / n)
         candidates.append((sigmas * error, f"{sigmas:g} standard errors"))
     return max(candidates, key=lambda candidate: candidate[0])
-
-
-def _find_rule(tolerances: Sequence[Tolerance], quantity: str) -> Tolerance:
-    for rule in tolerances:
-        if rule.quantity == quantity:
-            return rule
-    for rule in tolerances:
-        if not rule.quantity:
-            return rule
-    return Tolerance()
 
 
 def _coalesce(value: float | None, default: float | None) -> float | None:
