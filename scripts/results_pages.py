@@ -35,6 +35,7 @@ from mtlrun.lab.report.findings import (
 from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.summary import (
     Overview,
+    RunClaim,
     RunReport,
     audit_claims,
     counts_line,
@@ -151,9 +152,7 @@ def outcome(
     return [counts.strip(), *(f"{text[0].upper()}{text[1:]}." for text in told)]
 
 
-def _holding(
-    claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]
-) -> list[str]:
+def _holding(claims: Sequence[RunClaim], words: dict[str, Any]) -> list[str]:
     """Return the claims that hold with our numbers, in their short form where there
     is one.
     """
@@ -302,9 +301,7 @@ def _listed(intro: str, texts: Sequence[str]) -> str:
     return "\n".join([intro, "", *items]) if items else ""
 
 
-def _failing(
-    claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]
-) -> list[str]:
+def _failing(claims: Sequence[RunClaim], words: dict[str, Any]) -> list[str]:
     """Return the claims that do not hold, in their short form where there is one."""
     short = words.get("headlines", {}) | words.get("short", {})
     return [
@@ -325,18 +322,26 @@ def _own(own: dict[str, str] | None) -> list[str]:
     )
 
 
-def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> ReportTable:
+def _table(overview: Overview, claims: Sequence[RunClaim]) -> ReportTable:
     grid = ReportTable.of("id", *CLAIM_COLUMNS)
-    for entry, claim in sorted(claims, key=lambda pair: verdict_rank(pair[1])):
-        text, asked, ours, verdict, data = claim_row(entry.report.run, claim)
-        why = (
-            _dependence(with_most_interpretations(overview, entry, claim)[1])
-            if claim.verdict == Verdict.DEPENDS
-            else ""
-        )
-        report = entry.path.partition("/")[2]
-        link = Styled(verdict + why, address=f"{report}/report.md#claims")
-        grid.rows.append([claim.id, text, asked, ours, link, data])
+    for pair in sorted(claims, key=lambda pair: verdict_rank(pair[1])):
+        entries, claim = pair
+        runs = [entry.report.run for entry in entries]
+        text, threshold, ours, verdict, data = claim_row(runs, claim)
+        why = ""
+        if claim.verdict == Verdict.DEPENDS:
+            why = _dependence(with_most_interpretations(overview, pair)[1])
+        folders = [entry.path.partition("/")[2] for entry in entries]
+        addresses = [f"{folder}/report.md#claims" for folder in folders]
+        link = Styled(verdict + why, address=addresses[0])
+        # The first report is linked to the verdict, further ones to their data.
+        others = [
+            f"[{folder}]({address})"
+            for folder, address in zip(folders[1:], addresses[1:], strict=True)
+        ]
+        if others:
+            data += f" (also {listed(others)})"
+        grid.rows.append([claim.id, text, threshold, ours, link, data])
     return grid
 
 
@@ -401,11 +406,12 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
     return heading + found
 
 
-def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
+def _readings(overview: Overview, claims: Sequence[RunClaim]) -> list[str]:
     """Return the verdicts under every interpretation of what the paper leaves open."""
     grid = ReportTable.of("id", "overall", "under each interpretation")
-    for entry, claim in claims:
-        _, found = with_most_interpretations(overview, entry, claim)
+    for pair in claims:
+        _, claim = pair
+        _, found = with_most_interpretations(overview, pair)
         if found.readings:
             grid.rows.append(
                 [claim.id, verdict_label(claim.verdict), found.under_readings]

@@ -79,8 +79,9 @@ def print_overview(console: Console, overview: Overview) -> None:
     sections = []
     if not console.is_terminal:
         claims = []
-        for entry, claim in distinct_claims(overview.entries):
-            claims.append(f"{entry.path}: {claim.id}: {finding(claim)}")
+        for entries, claim in distinct_claims(overview.entries):
+            paths = ", ".join(entry.path for entry in entries)
+            claims.append(f"{paths}: {claim.id}: {finding(claim)}")
         sections.append(Section("", claims))
     by_title = {section.title: section for section in overview_sections(overview)}
     runs = by_title.get(RUNS)
