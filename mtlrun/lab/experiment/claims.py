@@ -473,25 +473,15 @@ class Claim(StrictModel):
     def without_test(self) -> tuple[Verdict, str] | None:
         """Verdict of a claim without a comparison, with its reason."""
         reasons = {
-            Verdict.UNTESTED: self.not_run,
-            Verdict.NOT_PUBLIC: self.not_public,
             Verdict.NOT_TESTABLE: self.not_testable,
             Verdict.ARITHMETIC: self.arithmetic,
+            Verdict.NOT_PUBLIC: self.not_public,
+            Verdict.UNTESTED: self.not_run,
         }
         for verdict, reason in reasons.items():
             if reason:
                 return verdict, reason
         return None
-
-    @model_validator(mode="after")
-    def _one_reason(self) -> Claim:
-        reasons = (self.not_run, self.not_public, self.not_testable, self.arithmetic)
-        if sum(reason is not None for reason in reasons) > 1:
-            raise ValueError(
-                "a claim has one of 'not_run', 'not_public', 'not_testable' and "
-                "'arithmetic'"
-            )
-        return self
 
     @model_validator(mode="after")
     def _one_quantifier(self) -> Claim:

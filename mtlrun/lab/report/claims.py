@@ -917,9 +917,9 @@ def smallest_effect(
     """Return two standard errors of the difference, the smallest one that counts.
 
     They are computed from the differences over the splits that all methods have, with
-    Student's factor and, since training parts overlap, with the correction of Nadeau
-    and Bengio (see `mtlrun.stats.paired_test`); with a single split over its tasks, and
-    for average ranks over the data sets.
+    Student's factor and a correction for overlapping training parts after Nadeau and
+    Bengio (`_overlap_correction`); with a single split over its tasks, and for average
+    ranks over the data sets.
 
     Parameters
     ----------
@@ -944,9 +944,9 @@ def smallest_effect(
     tuples: list[list[float | None]] = []
     for trial in trials:
         tuples.append([values[trial] for values in samples])
-    test_over_train = 0.0
+    overlap = 0.0
     if len(tuples) > 1 and not is_time(quantity):
-        test_over_train = _test_over_train(rows[0])
+        overlap = _overlap_correction(rows[0])
     if len(tuples) == 1 and rows[0].task is None:
         tasks = [row.tasks(quantity).get(trials[0], []) for row in rows]
         tuples = [list(values) for values in zip(*tasks, strict=False)]
@@ -960,23 +960,23 @@ def smallest_effect(
     if deviation is None:
         return 0.0
     n = len(differences)
-    standard_error = deviation * math.sqrt(1.0 / n + test_over_train)
+    standard_error = deviation * math.sqrt(1.0 / n + overlap)
     return (1.0 + ROUNDING) * standard_error_factor(n) * standard_error
 
 
-def _test_over_train(row: MethodResult) -> float:
-    """Return the test rows over the training rows of a split, at most 1; 0 for
-    analyses.
+def _overlap_correction(row: MethodResult) -> float:
+    """Return what overlapping training parts add to 1/n in the variance of a mean.
 
-    The correction is for training parts that share most of their rows. With larger test
-    parts they share fewer, and without this limit the mean of many splits would be less
-    certain than a single one.
+    It is the test rows over the training rows, or the inverse where this is smaller:
+    random parts of a share f < 1/2 of the rows have only f of their rows in common. It
+    is 0 for analyses, which draw their data anew.
     """
     n_train = row.counts("n_train")
     n_test = row.counts("n_test")
-    if not n_train or not n_test:
+    if not n_train or not n_test or not fmean(n_test):
         return 0.0
-    return min(1.0, fmean(n_test) / fmean(n_train))
+    ratio = fmean(n_test) / fmean(n_train)
+    return min(ratio, 1.0 / ratio)
 
 
 def _unsettled(

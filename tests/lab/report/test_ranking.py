@@ -75,7 +75,7 @@ def test_average_ranks_are_a_quantity(ranked):
     )
     assert [item.found for item in low.results] == pytest.approx([7 / 6, 2 / 3])
     result = claim(
-        ranked, kind="value", quantity="average_rank", of="APG-RMTL", at_most=1.9
+        ranked, kind="value", quantity="average_rank", of="APG-RMTL", at_most=1.7
     )
     assert (
         result.why
