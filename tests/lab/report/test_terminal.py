@@ -197,8 +197,28 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
         i for i, line in enumerate(lines) if line.startswith("does not hold: made-1")
     )
     table = next(i for i, line in enumerate(lines) if line.startswith("APG-RMTL"))
-    assert outcome < table < verdict < len(lines) - 1
-    assert lines[-1].startswith("end of the grid")
+    edge = next(i for i, line in enumerate(lines) if line.startswith("end of the grid"))
+    short = lines.index("In short")
+    assert outcome < table < verdict < edge < short
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_last_lines_say_what_was_computed_claimed_and_found(maker, width):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
+    maker.config["claims"] = [
+        {
+            "id": f"made-{i}",
+            "text": "It is faster",
+            "checks": [{**check, "at_least": 6}],
+        }
+        for i in range(9)
+    ]
+    lines = printed(maker.fill(), width).splitlines()
+    last = lines[lines.index("In short") :]
+    assert len(last) <= 1 + 10
+    assert last[1].startswith("computed: made/table1 on alpha, 6 of 6 cells")
+    assert last[3].startswith("does not hold (ours: 4.00 times): It is faster")
+    assert last[-2] == "3 further claims: 3 do not hold"
 
 
 def test_additional_claims_are_counted_with_those_not_tested(maker):
