@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import fmean
 
 from mtlrun.errors import listed
-from mtlrun.lab.experiment.claims import HOLDING, Verdict, verdict_label
+from mtlrun.lab.experiment.claims import HOLDING, UNTESTED, Verdict, verdict_label
 from mtlrun.lab.report.claims import (
     CheckResult,
     ClaimVerdict,
@@ -52,7 +52,7 @@ def judge_readings(
 
     A claim that holds under one plausible interpretation and fails under another
     depends on the interpretation. Otherwise the verdict of the main interpretation
-    counts.
+    counts, or of the first plausible one that can test the claim.
 
     Parameters
     ----------
@@ -68,6 +68,11 @@ def judge_readings(
         if name not in compared_only:
             decisive.add(claim.verdict)
     main = next(iter(by_reading.values()))
+    if main.verdict in UNTESTED:
+        for name, claim in by_reading.items():
+            if name not in compared_only and claim.verdict not in UNTESTED:
+                main = claim
+                break
     verdict = main.verdict
     if decisive & set(HOLDING) and Verdict.NOT_CONFIRMED in decisive:
         verdict = Verdict.DEPENDS
