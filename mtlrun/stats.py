@@ -32,6 +32,22 @@ def std(values: Iterable[float]) -> float | None:
     return stdev(values)
 
 
+def standard_error_factor(n: int | None = None) -> float:
+    """Return by how many standard errors a mean is significant (two-sided, 5%).
+
+    Parameters
+    ----------
+    n : int, optional
+        Number of values of which the standard error was estimated, at least 2, for
+        Student's factor. Default: the standard error is known.
+    """
+    from scipy import special
+
+    if n is None:
+        return float(special.ndtri(0.975))
+    return float(special.stdtrit(n - 1, 0.975))
+
+
 def task_means(
     values_by_split: Sequence[Sequence[float | None]],
 ) -> list[float | None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -35,13 +36,14 @@ from mtlrun.lab.report.findings import (
 from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.summary import (
     Overview,
+    RunClaim,
     RunReport,
     audit_claims,
     counts_line,
     distinct_claims,
+    distinct_references,
     other_data_claims,
     our_claims,
-    overview_lines,
     overview_markdown,
     paper_claims,
     read_overview,
@@ -85,10 +87,11 @@ LEGEND = (
     '"usually" or "probably" then *holds*, and a claim with "every", "consistently"'
     ' or "best" needs all of them. The verdict also counts the other plausible '
     "interpretations (below): a claim *depends on the interpretation* if it holds "
-    "under some and not under others. It is *undecided* if the difference is too "
-    "small to tell, if a number is missing, or if a fit did not converge and the "
-    "remaining improvement could change the verdict, and *not testable here* if our"
-    " runs lack the data, the program or the measurement. A point of AUC or "
+    "under some and not under others. It is *undecided* if the difference is below "
+    "two standard errors, if a number is missing, or if a fit did not converge and "
+    "the remaining improvement could change the verdict. It *holds by arithmetic* if "
+    "it follows from a calculation. Claims without a comparison were *not run*, need "
+    "data that are *not public* or not at hand, or are *not testable* at all. A point of AUC or "
     "accuracy is 0.01. Each verdict links to the report with all comparisons behind"
     " it."
 )
@@ -151,9 +154,7 @@ def outcome(
     return [counts.strip(), *(f"{text[0].upper()}{text[1:]}." for text in told)]
 
 
-def _holding(
-    claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]
-) -> list[str]:
+def _holding(claims: Sequence[RunClaim], words: dict[str, Any]) -> list[str]:
     """Return the claims that hold with our numbers, in their short form where there
     is one.
     """
@@ -177,8 +178,30 @@ def block(strip: Strip | None, papers: Sequence[str], overview: Overview) -> str
     and how many printed numbers ours agree with.
     """
     grid = markdown_grid(count_table(strip, papers, f"{PAGES}/")) if strip else ""
-    printed = [line for line in overview_lines(overview) if "printed numbers:" in line]
-    return "\n\n".join(filter(None, [BEGIN, grid, *printed, END]))
+    about = yaml.safe_load(WORDS.read_text("utf-8"))
+    lines = []
+    for paper in papers:
+        _, *main_claims = outcome(overview, paper, about[paper])
+        name = about[paper].get("name", paper)
+        lines += [f"* [{name}]({PAGES}/{paper}.md): {text}" for text in main_claims[:1]]
+    main_claims = (
+        _wrapped("The main claim of each:\n\n" + "\n".join(lines)) if lines else ""
+    )
+    parts = [BEGIN, grid, main_claims, _printed_numbers(overview), END]
+    return "\n\n".join(filter(None, parts))
+
+
+def _printed_numbers(overview: Overview) -> str:
+    """Return how many published numbers ours agree with, in a sentence."""
+    verdicts = [number.verdict for _, number in distinct_references(overview.entries)]
+    n_within = verdicts.count(Verdict.WITHIN)
+    n_outside = verdicts.count(Verdict.OUTSIDE)
+    if not n_within + n_outside:
+        return ""
+    return _wrapped(
+        f"Published tables stand beside ours with {n_within + n_outside} numbers: "
+        f"{n_within} of ours are within tolerance, {n_outside} are not."
+    )
 
 
 def count_table(strip: Strip, papers: Sequence[str], folder: str = "") -> ReportTable:
@@ -239,7 +262,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         f"{_citation(entries)}.",
         words.get("about", ""),
         "## Outcome",
-        " ".join(outcome(overview, paper, words)),
+        *_outcome_blocks(overview, paper, words),
         _listed(
             "What holds, with our numbers in parentheses:", _holding(theirs, words)
         ),
@@ -254,6 +277,12 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         *_errata(words.get("errata"), root),
     ]
     return _joined(blocks)
+
+
+def _outcome_blocks(overview: Overview, paper: str, words: dict[str, Any]) -> list[str]:
+    """Return the counts of claims, and the main claims as a list."""
+    counts, *main_claims = outcome(overview, paper, words)
+    return [counts, _listed("The main claims:", main_claims)]
 
 
 def claims_page(overview: Overview, paper: str, words: dict[str, Any]) -> str:
@@ -277,14 +306,42 @@ def claims_page(overview: Overview, paper: str, words: dict[str, Any]) -> str:
             grid = markdown_grid(_table(overview, claims))
             blocks += [heading, legend, grid]
     blocks += _readings(overview, [*theirs, *elsewhere, *audits])
-    reports = ReportTable.of("report", "what it is", "made with")
+    reports = ReportTable.of("report", "what it is", "made with", "code")
     for e in entries:
         run = e.report.run
         name = e.path.partition("/")[2]
         link = Styled(name, address=f"{name}/report.md")
-        command = f"`{run.experiment.command}`"
-        reports.rows.append([link, run.spec.title, command])
+        row = [
+            link,
+            run.spec.title,
+            f"`{_command(e.report)}`",
+            _state_of_code(e.report),
+        ]
+        reports.rows.append(row)
     return _joined([*blocks, "## Reports", markdown_grid(reports)])
+
+
+def _command(report: Report) -> str:
+    """Return the command of a run, which names the interpretations it has."""
+    experiment = report.run.experiment
+    names = [judged.name for judged in report.others]
+    n_planned = sum(entry.config is not None for entry in experiment.readings.values())
+    option = " --interpretation all"
+    if len(names) == n_planned or option not in experiment.command:
+        return experiment.command
+    command = experiment.command.replace(option, "")
+    commands = [command]
+    commands += [f"{command} --interpretation {shlex.quote(name)}" for name in names]
+    return "; ".join(commands)
+
+
+def _state_of_code(report: Report) -> str:
+    """Return whether all cells of a run were computed from a clean commit."""
+    records = report.run.records.values()
+    n_changed = sum(bool((record.made_by or {}).get("dirty")) for record in records)
+    if not n_changed:
+        return "clean commit"
+    return f"uncommitted changes for {n_changed} of {len(records)} cells"
 
 
 def _joined(blocks: Sequence[str]) -> str:
@@ -302,9 +359,7 @@ def _listed(intro: str, texts: Sequence[str]) -> str:
     return "\n".join([intro, "", *items]) if items else ""
 
 
-def _failing(
-    claims: Sequence[tuple[RunReport, Any]], words: dict[str, Any]
-) -> list[str]:
+def _failing(claims: Sequence[RunClaim], words: dict[str, Any]) -> list[str]:
     """Return the claims that do not hold, in their short form where there is one."""
     short = words.get("headlines", {}) | words.get("short", {})
     return [
@@ -325,18 +380,26 @@ def _own(own: dict[str, str] | None) -> list[str]:
     )
 
 
-def _table(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> ReportTable:
+def _table(overview: Overview, claims: Sequence[RunClaim]) -> ReportTable:
     grid = ReportTable.of("id", *CLAIM_COLUMNS)
-    for entry, claim in sorted(claims, key=lambda pair: verdict_rank(pair[1])):
-        text, asked, ours, verdict, data = claim_row(entry.report.run, claim)
-        why = (
-            _dependence(with_most_interpretations(overview, entry, claim)[1])
-            if claim.verdict == Verdict.DEPENDS
-            else ""
-        )
-        report = entry.path.partition("/")[2]
-        link = Styled(verdict + why, address=f"{report}/report.md#claims")
-        grid.rows.append([claim.id, text, asked, ours, link, data])
+    for pair in sorted(claims, key=lambda pair: verdict_rank(pair[1])):
+        entries, claim = pair
+        runs = [entry.report.run for entry in entries]
+        text, threshold, ours, verdict, data = claim_row(runs, claim)
+        why = ""
+        if claim.verdict == Verdict.DEPENDS:
+            why = _dependence(with_most_interpretations(overview, pair)[1])
+        folders = [entry.path.partition("/")[2] for entry in entries]
+        addresses = [f"{folder}/report.md#claims" for folder in folders]
+        link = Styled(verdict + why, address=addresses[0])
+        # The first report is linked to the verdict, further ones to their data.
+        others = [
+            f"[{folder}]({address})"
+            for folder, address in zip(folders[1:], addresses[1:], strict=True)
+        ]
+        if others:
+            data += f" (also {listed(others)})"
+        grid.rows.append([claim.id, text, threshold, ours, link, data])
     return grid
 
 
@@ -401,11 +464,12 @@ def _figures(entries: Sequence[RunReport], root: Path, note: str) -> list[str]:
     return heading + found
 
 
-def _readings(overview: Overview, claims: Sequence[tuple[RunReport, Any]]) -> list[str]:
+def _readings(overview: Overview, claims: Sequence[RunClaim]) -> list[str]:
     """Return the verdicts under every interpretation of what the paper leaves open."""
     grid = ReportTable.of("id", "overall", "under each interpretation")
-    for entry, claim in claims:
-        _, found = with_most_interpretations(overview, entry, claim)
+    for pair in claims:
+        _, claim = pair
+        _, found = with_most_interpretations(overview, pair)
         if found.readings:
             grid.rows.append(
                 [claim.id, verdict_label(claim.verdict), found.under_readings]

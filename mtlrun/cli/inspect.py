@@ -108,8 +108,9 @@ def _show_experiment(experiment: Experiment) -> None:
     claims = []
     for claim in spec.claims:
         text = claim.text
-        if claim.not_testable:
-            text += f" (not testable: {claim.not_testable})"
+        if claim.without_test is not None:
+            verdict, reason = claim.without_test
+            text += f" ({verdict.label}: {reason})"
         claims.append((claim.id, text))
     numbers = Counter(
         entry["quantity"] for entry in experiment.config.get("reference", ())

@@ -958,10 +958,13 @@ SQUARES_MARGIN_INCHES = 0.1
 #: Colors of a square and of the sign in it. The signs differ as well.
 SQUARE_COLOURS = {
     "holds": ("#0072B2", "#ffffff"),
+    "follows": ("#0072B2", "#ffffff"),
     "partly": ("#9fd2f0", "#000000"),
     "depends": ("#F0E442", "#000000"),
     "undecided": ("#d9dee3", "#000000"),
     "fails": ("#D55E00", "#000000"),
+    "unrun": ("#ffffff", "#5b6570"),
+    "unpublished": ("#ffffff", "#5b6570"),
     "untested": ("#ffffff", "#5b6570"),
 }
 
@@ -969,6 +972,7 @@ SQUARE_COLOURS = {
 #: Lines of a sign, as shares of the square from its upper left corner.
 SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
     "holds": [[(0.22, 0.55), (0.42, 0.75), (0.78, 0.27)]],
+    "follows": [[(0.25, 0.4), (0.75, 0.4)], [(0.25, 0.6), (0.75, 0.6)]],
     "depends": [
         [(0.2, 0.5), (0.8, 0.5)],
         [(0.5, 0.2), (0.5, 0.8)],
@@ -976,7 +980,9 @@ SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
     ],
     "undecided": [[(0.28, 0.4), (0.72, 0.4)], [(0.28, 0.62), (0.72, 0.62)]],
     "fails": [[(0.26, 0.26), (0.74, 0.74)], [(0.26, 0.74), (0.74, 0.26)]],
-    "untested": [[(0.5, 0.46), (0.5, 0.54)]],
+    "unrun": [[(0.5, 0.46), (0.5, 0.54)]],
+    "unpublished": [[(0.3, 0.3), (0.3, 0.7)], [(0.7, 0.3), (0.7, 0.7)]],
+    "untested": [[(0.3, 0.5), (0.7, 0.5)]],
 }
 
 

@@ -369,11 +369,14 @@ class Dumbbell:
 #: Kinds of squares of a strip, in their order, with their texts.
 SQUARES = {
     "holds": "holds",
+    "follows": "holds by arithmetic",
     "partly": "holds in part",
     "depends": "depends on the interpretation",
     "undecided": "undecided",
     "fails": "does not hold",
-    "untested": "not testable here",
+    "unrun": "not run",
+    "unpublished": "not public",
+    "untested": "not testable",
 }
 
 

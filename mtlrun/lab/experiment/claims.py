@@ -89,12 +89,27 @@ class Verdict(StrEnum):
         "depend on the interpretation",
     )
     UNDECIDED = "undecided", "none", "undecided", "is undecided", "are undecided"
+    ARITHMETIC = (
+        "arithmetic",
+        "good",
+        "holds by arithmetic",
+        "holds by arithmetic",
+        "hold by arithmetic",
+    )
+    UNTESTED = "not tested", "none", "not run", "was not run", "were not run"
+    NOT_PUBLIC = (
+        "not public",
+        "none",
+        "not public",
+        "needs data that are not public",
+        "need data that are not public",
+    )
     NOT_TESTABLE = (
         "not testable here",
         "none",
-        "not testable here",
-        "is not testable here",
-        "are not testable here",
+        "not testable",
+        "is not testable",
+        "are not testable",
     )
     WITHIN = "within", "good", "within tolerance"
     OUTSIDE = "outside", "bad", "out of tolerance"
@@ -114,7 +129,9 @@ VERDICTS = tuple(verdict for verdict in Verdict if verdict.singular)
 #: Verdicts on published numbers, in the order in which they are counted.
 NUMBERS = tuple(verdict for verdict in Verdict if not verdict.singular)
 #: Verdicts under which a claim holds.
-HOLDING = (Verdict.CONFIRMED,)
+HOLDING = (Verdict.CONFIRMED, Verdict.ARITHMETIC)
+#: Verdicts on claims of which no comparison was made.
+UNTESTED = (Verdict.UNTESTED, Verdict.NOT_PUBLIC, Verdict.NOT_TESTABLE)
 #: Labels of the verdicts on claims, which files may contain, with the stored values.
 VERDICT_WORDS = {verdict.label: str(verdict) for verdict in VERDICTS}
 #: Colors of tones on a terminal.
@@ -307,12 +324,14 @@ Count = Annotated[int, Field(ge=1, le=PLANNED)]
 
 #: A number is "about" another one if it lies within this factor of it.
 ABOUT = 2.0
+#: Orders of magnitude are printed in steps of this size.
+ORDER_STEP = 0.5
 #: Kind of check -> required fields and optional ones, besides `kind`. A check that may
 #: have bounds needs at least one of them.
 CHECKS = {
     "ratio": (
         "quantity of over",
-        "dataset task effect drift bound stopped at_least at_most about",
+        "dataset task effect drift bound stopped at_least at_most about orders",
     ),
     "difference": (
         "quantity of over",
@@ -320,7 +339,7 @@ CHECKS = {
     ),
     "value": (
         "quantity of",
-        "dataset task effect interval drift bound stopped at_least at_most about",
+        "dataset task effect interval drift bound stopped at_least at_most about orders",
     ),
     "paired": ("quantity of over", "dataset unit test ties at_least at_most"),
     "order": ("quantity methods", "dataset task direction effect"),
@@ -375,7 +394,9 @@ class Check(StrictModel):
     )
     effect: NotNegative | None = Field(
         default=None,
-        description="Smallest difference that counts. Default: one standard error.",
+        description="Smallest difference that counts. Default: two standard errors, with "
+        "Student's factor and the correction for overlapping training rows; for ratios "
+        "of seconds over fewer than three splits 0.3, on the natural logarithm.",
     )
     interval: Names = Field(
         default=[],
@@ -385,8 +406,8 @@ class Check(StrictModel):
     drift: NotNegative | None = Field(
         default=None,
         description="Measured distance by which the number of a fit that did not converge can "
-        "still move. Only a comparison nearer to its bound is undecided for that "
-        "reason.",
+        "still move. Only a comparison less than ten times as far from its bound is "
+        "undecided for that reason.",
     )
     ties: NotNegative = Field(
         default=0.0, description="Difference up to which two values are equal."
@@ -400,6 +421,11 @@ class Check(StrictModel):
     about: Annotated[Number, Field(ge=0)] | None = Field(
         default=None,
         description="Claimed size of the number, which holds within a factor of 2.",
+    )
+    orders: Number | None = Field(
+        default=None,
+        description="Claimed size of the number in orders of magnitude, rounded as printed: "
+        "3 is 2.5 to 3.5, and 2.5 is 2.25 to 2.75.",
     )
 
     @model_validator(mode="after")
@@ -422,12 +448,13 @@ class Check(StrictModel):
             raise ValueError(
                 f"a {self.kind} check has no {foreign[0]!r}; it may have: {names}"
             )
-        bounds = {"at_least", "at_most", "about"}.intersection(optional)
+        sizes = {"about", "orders"} & present
+        bounds = {"at_least", "at_most", "about", "orders"}.intersection(optional)
         if bounds and not bounds & present:
             names = " or ".join(repr(name) for name in optional if name in bounds)
             raise ValueError(f"a {self.kind} check needs {names}")
-        if "about" in present and present & {"at_least", "at_most"}:
-            raise ValueError("a check has either 'about' or bounds")
+        if len(sizes) > 1 or (sizes and present & {"at_least", "at_most"}):
+            raise ValueError("a check has one of 'about', 'orders' and bounds")
         if self.bounds[0] > self.bounds[1]:
             raise ValueError(
                 f"no number is at least {self.at_least:g} and at most {self.at_most:g}"
@@ -447,6 +474,9 @@ class Check(StrictModel):
         """Claimed lower and upper bound, infinite where nothing is claimed."""
         if self.about is not None:
             return self.about / ABOUT, self.about * ABOUT
+        if self.orders is not None:
+            half_step = ORDER_STEP if self.orders % 1 == 0 else ORDER_STEP / 2
+            return 10 ** (self.orders - half_step), 10 ** (self.orders + half_step)
         low = -math.inf
         high = math.inf
         if self.at_least is not None:
@@ -454,6 +484,11 @@ class Check(StrictModel):
         if self.at_most is not None:
             high = self.at_most
         return low, high
+
+    @property
+    def is_size(self) -> bool:
+        """Whether a size is claimed, whose bounds are those of its rounding."""
+        return self.about is not None or self.orders is not None
 
     @property
     def ranked(self) -> bool:
@@ -492,7 +527,23 @@ class Claim(StrictModel):
     )
     where: str | None = None
     expect: Expectation | None = None
-    not_testable: str | None = None
+    not_run: str | None = Field(
+        default=None,
+        description="Reason why no comparison was made, although it could be.",
+    )
+    not_public: str | None = Field(
+        default=None,
+        description="Data or programs that the checks need, and that are not public or not "
+        "at hand. The checks count where a run has them.",
+    )
+    not_testable: str | None = Field(
+        default=None,
+        description="Reason why no run can test the statement. Its checks do not count.",
+    )
+    arithmetic: str | None = Field(
+        default=None,
+        description="Calculation from which the statement follows. It needs no checks.",
+    )
     all: bool = Field(
         default=False,
         description="Whether the statement says 'all', 'consistently' or 'best': a single "
@@ -506,18 +557,32 @@ class Claim(StrictModel):
     )
     checks: list[Check] = []
 
+    @property
+    def without_test(self) -> tuple[Verdict, str] | None:
+        """Verdict of a claim without a comparison, with its reason."""
+        reasons = {
+            Verdict.NOT_TESTABLE: self.not_testable,
+            Verdict.ARITHMETIC: self.arithmetic,
+            Verdict.NOT_PUBLIC: self.not_public,
+            Verdict.UNTESTED: self.not_run,
+        }
+        for verdict, reason in reasons.items():
+            if reason:
+                return verdict, reason
+        return None
+
     @model_validator(mode="after")
     def _one_quantifier(self) -> Claim:
         if self.all and self.usually:
             raise ValueError("a claim has either 'all' or 'usually'")
-        if not self.checks and not self.not_testable:
+        if not self.checks and self.without_test is None:
             raise ValueError("a claim needs 'checks' or 'not_testable'")
         return self
 
     @model_validator(mode="after")
     def _possible_bounds(self) -> Claim:
         bounds: dict[str, tuple[float, float]] = {}
-        no_bounds = dict.fromkeys(("at_least", "at_most", "about"))
+        no_bounds = dict.fromkeys(("at_least", "at_most", "about", "orders"))
         for check in self.checks:
             number = repr(check.model_copy(update=no_bounds))
             low, high = bounds.get(number, (-math.inf, math.inf))

@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from mtlrun.engine.record import PROTOCOL
 from mtlrun.errors import counted
-from mtlrun.lab.experiment.claims import CLAIM_SOURCES, NUMBERS, PAPER_SOURCE, Verdict
+from mtlrun.lab.experiment.claims import (
+    CLAIM_SOURCES,
+    NUMBERS,
+    PAPER_SOURCE,
+    UNTESTED,
+    Verdict,
+)
 from mtlrun.lab.report.claims import ClaimVerdict, JudgedRun, tests_section
 from mtlrun.lab.report.figures import matrix_sections, run_figures
 from mtlrun.lab.report.findings import counts_text, findings
@@ -291,23 +297,27 @@ def notes(report: Report, *, bold: bool = True) -> list[str]:
 
 def tested_claims(report: Report) -> list[ClaimVerdict]:
     """Return the claims that could be tested."""
-    return [claim for claim in report.claims if claim.verdict != Verdict.NOT_TESTABLE]
+    return [claim for claim in report.claims if claim.verdict not in UNTESTED]
 
 
 def untested_claims_lines(report: Report) -> list[str]:
-    """Return a line with the claims that could not be tested, by reason."""
-    ids_by_reason: dict[str, list[str]] = {}
+    """Return a line for each verdict without a test, with its claims by reason."""
+    ids_by_reason: dict[Verdict, dict[str, list[str]]] = {}
     for claim in report.claims:
-        if claim.verdict == Verdict.NOT_TESTABLE:
-            ids_by_reason.setdefault(claim.why.rstrip("."), []).append(claim.id)
-    if not ids_by_reason:
-        return []
-    n_claims = 0
-    parts = []
-    for why, ids in ids_by_reason.items():
-        n_claims += len(ids)
-        parts.append(f"{', '.join(ids)} ({why})")
-    return [f"{counted(n_claims, 'claim')}: {'; '.join(parts)}."]
+        if claim.verdict in UNTESTED:
+            reasons = ids_by_reason.setdefault(Verdict(claim.verdict), {})
+            reasons.setdefault(claim.why.rstrip("."), []).append(claim.id)
+    lines = []
+    for verdict, reasons in ids_by_reason.items():
+        n_claims = 0
+        parts = []
+        for why, ids in reasons.items():
+            n_claims += len(ids)
+            parts.append(f"{', '.join(ids)} ({why})")
+        lines.append(
+            f"{verdict.label}: {counted(n_claims, 'claim')}: {'; '.join(parts)}."
+        )
+    return lines
 
 
 def check_problems(report: Report) -> list[str]:

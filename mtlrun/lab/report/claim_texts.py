@@ -32,9 +32,9 @@ def size_text(check: Check, value: float) -> str:
 def claimed_text(check: Check) -> str:
     """Return the claimed bounds, for the parentheses behind a computed number."""
     text = f"claimed: {bounds_text(check)}"
-    if check.about is not None:
+    if check.is_size:
         low, high = check.bounds
-        text += f", so {low:g} to {high:g}"
+        text += f", so {low:.3g} to {high:.3g}"
     return text
 
 
@@ -45,6 +45,8 @@ def bounds_text(check: Check) -> str:
     """
     if check.about is not None:
         return f"about {number_text(check, check.about)}"
+    if check.orders is not None:
+        return f"{check.orders:g} orders of magnitude"
     low = check.at_least
     high = check.at_most
     if low is not None and low == high:

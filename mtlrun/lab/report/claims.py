@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise, product
+from statistics import fmean
 from typing import Any
 
 from mtlrun.errors import counted, listed
 from mtlrun.lab.experiment.claims import (
     ALL_DATA,
     PREDICTION,
+    UNTESTED,
     Check,
     Claim,
     Stopped,
@@ -47,7 +49,7 @@ from mtlrun.parallel.status import DONE, NOT_CONVERGED
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.show.ranking import Ranking
 from mtlrun.show.report_table import ReportTable, Section, show, significant
-from mtlrun.stats import std
+from mtlrun.stats import standard_error_factor, std
 
 #: Smallest share of comparisons that hold for a claim to hold mostly.
 MOSTLY = 0.8
@@ -57,6 +59,13 @@ ROUNDING = 1e-9
 #: Quantities that measure convergence; a fit that did not converge still has a valid
 #: one.
 ACCURACY = ("gap",)
+#: Smallest effect on the logarithm of a ratio of seconds over fewer than
+#: `MIN_TIMED_SPLITS` splits: seconds of the same fit differ by up to a third.
+TIMED_EFFECT = 0.3
+MIN_TIMED_SPLITS = 3
+#: Smallest share of the remaining change of a fit that did not converge by which its
+#: number must differ from the bound.
+CONVERGED_SHARE = 0.1
 #: Quantities that grow during a fit; if it was stopped, they are lower bounds.
 SECONDS = ("seconds", PARALLEL)
 #: Bound of a number of a stopped run if the check does not say on which side the true
@@ -149,6 +158,8 @@ class CheckResult:
     bound : {"lower", "upper"} or None
         Whether the computed number is a lower or upper bound of the true one, because a
         run was stopped before its end.
+    title : str
+        Compared quantities, methods and data, without the numbers.
     """
 
     text: str
@@ -159,6 +170,7 @@ class CheckResult:
     check: Check | None = None
     dataset: str = ""
     bound: str | None = None
+    title: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of report.json."""
@@ -172,6 +184,11 @@ class CheckResult:
             "dataset": self.dataset,
             "bound": self.bound,
         }
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether the comparison could be made, decided or not."""
+        return self.holds is not None or self.undecided
 
     @property
     def answer(self) -> str:
@@ -205,6 +222,10 @@ class ClaimVerdict:
         Interpretations that do not count for the verdict.
     source : str
         One of `mtlrun.lab.experiment.claims.CLAIM_SOURCES`.
+    claim : Claim or None
+        Entry of the experiment.
+    by_reading : dict of str to ClaimVerdict
+        Claim under each interpretation; empty without interpretations.
     """
 
     id: str
@@ -217,6 +238,8 @@ class ClaimVerdict:
     readings: dict[str, str] = field(default_factory=dict)
     compared_only: tuple[str, ...] = ()
     source: str = "paper"
+    claim: Claim | None = None
+    by_reading: dict[str, ClaimVerdict] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the entry of report.json."""
@@ -257,7 +280,7 @@ class ClaimVerdict:
     @property
     def tested(self) -> int:
         """Number of comparisons that could be made."""
-        return sum(r.holds is not None or r.undecided for r in self.results)
+        return sum(result.is_tested for result in self.results)
 
     @property
     def holding(self) -> str:
@@ -269,7 +292,7 @@ class ClaimVerdict:
         """
         words = {}
         for name, verdict in self.readings.items():
-            if verdict != Verdict.NOT_TESTABLE:
+            if verdict not in UNTESTED:
                 words[name] = Verdict(verdict).singular
         if len(words) < 2:
             return ""
@@ -308,14 +331,21 @@ class ClaimVerdict:
 def judge(claim: Claim, judged: JudgedRun) -> ClaimVerdict:
     """Judge a claim under one interpretation."""
     results: list[CheckResult] = []
-    if not claim.not_testable:
+    if not (claim.not_testable or claim.arithmetic):
         for check in claim.checks:
             results += evaluate(check, judged)
+    return judge_results(claim, results)
+
+
+def judge_results(claim: Claim, results: list[CheckResult]) -> ClaimVerdict:
+    """Return the verdict on a claim from its comparisons."""
     verdict = verdict_of(results, conjunction=claim.all, usually=claim.usually)
     reason = _summary(results)
-    if verdict == Verdict.NOT_TESTABLE:
+    if verdict == Verdict.UNTESTED:
         reasons = dict.fromkeys(result.why for result in results if result.why)
-        reason = claim.not_testable or "; ".join(reasons) or "the claim has no checks"
+        reason = "; ".join(reasons) or "the claim has no checks"
+        if claim.without_test is not None:
+            verdict, reason = claim.without_test
     expected: str = Verdict.CONFIRMED
     if claim.expect:
         expected = claim.expect.verdict
@@ -328,6 +358,7 @@ def judge(claim: Claim, judged: JudgedRun) -> ClaimVerdict:
         expect=expected,
         results=results,
         source=claim.source,
+        claim=claim,
     )
 
 
@@ -360,7 +391,7 @@ def verdict_of(
         n_undecided += result.undecided
     n_made = n_holding + n_failing + n_undecided
     if not n_made:
-        return Verdict.NOT_TESTABLE
+        return Verdict.UNTESTED
     if n_holding == len(results):
         return Verdict.CONFIRMED
     if conjunction and n_failing:
@@ -450,7 +481,8 @@ def evaluate(check: Check, judged: JudgedRun) -> list[CheckResult]:
         if reason is None:
             outcomes = _evaluate_on(check, label, judged)
         else:
-            outcomes = [CheckResult(check_title(check, label), None, why=reason)]
+            title = check_title(check, label)
+            outcomes = [CheckResult(title, None, why=reason, title=title)]
         for outcome in outcomes:
             results.append(replace(outcome, check=check, dataset=label))
     return results
@@ -643,11 +675,13 @@ def _on_methods(
     if task is not None:
         name = f"{dataset}, {task}"
         if any(row is not None and task not in row.task_names for row in rows):
+            title = check_title(check, name, methods)
             return CheckResult(
-                check_title(check, name, methods),
+                title,
                 None,
                 why=f"no task {task!r} is known in {dataset}",
                 bound=shown_bound,
+                title=title,
             )
         rows = [row and row.of_task(task) for row in rows]
     title = check_title(check, name, methods)
@@ -665,17 +699,23 @@ def _on_methods(
             else:
                 reason = f"no {quantity} of {method} on {name} ({row.status_text})"
             return CheckResult(
-                title, None, why=reason, undecided=is_finished, bound=shown_bound
+                title,
+                None,
+                why=reason,
+                undecided=is_finished,
+                bound=shown_bound,
+                title=title,
             )
         complete.append(row)
     effect = check.effect
     if check.ranked and len(complete) > 1:
-        # Differences of average ranks count beyond their standard error.
+        # Differences of average ranks count beyond two standard errors, which follow
+        # from the numbers of methods and data sets.
         standard_error = _find_group(judged, dataset).standard_error
-        effect = max(effect or 0.0, standard_error)
+        effect = max(effect or 0.0, standard_error_factor() * standard_error)
     greater = greater_is_better(quantity, judged.run)
     result = _compare(check, title, name, complete, greater, effect, bound)
-    return replace(result, bound=shown_bound)
+    return replace(result, bound=shown_bound, title=title)
 
 
 def _compare(
@@ -717,15 +757,28 @@ def _compare(
             reason = f"{quantity} of {rows[1].method} on {name} is 0"
             return CheckResult(title, None, why=reason)
         value = values[0] / values[1]
-        if effect is None:
+        if effect is None and check.is_size and is_time(quantity):
+            # A size is rounded by more than seconds differ.
+            effect = 0.0
+        elif effect is None:
             effect = smallest_effect(quantity, rows, math.log)
-        # The effect on the logarithm is about the relative effect on the ratio.
-        effect = value * effect
+        effect = _effect_on_ratio(check, value, effect)
     else:
         value = values[0] - sum(values[1:])
         if effect is None:
             effect = smallest_effect(quantity, rows)
     return _decide(check, title, rows, value, effect, bound)
+
+
+def _effect_on_ratio(check: Check, value: float, log_effect: float) -> float:
+    """Return the smallest difference of a ratio that counts, from that of its
+    logarithm, in the direction of the nearest bound.
+    """
+    low, high = check.bounds
+    is_above_low = value >= low and value - low <= abs(high - value)
+    if is_above_low or value > high:
+        return -value * math.expm1(-log_effect)
+    return value * math.expm1(log_effect)
 
 
 def _compare_paired(
@@ -853,13 +906,20 @@ def _missing_splits(rows: Sequence[MethodResult]) -> str:
     return ""
 
 
+def is_time(quantity: str) -> bool:
+    """Return whether a quantity is seconds, or a ratio of them."""
+    return quantity.startswith("seconds") or quantity in (*SECONDS, "speedup")
+
+
 def smallest_effect(
     quantity: str, rows: Sequence[MethodResult], of: Callable[[float], float] = float
 ) -> float:
-    """Return the standard error of the difference, the smallest difference that counts.
+    """Return two standard errors of the difference, the smallest one that counts.
 
-    It is computed from the differences over the splits that all methods have; with a
-    single split over its tasks, and for average ranks over the data sets.
+    They are computed from the differences over the splits that all methods have, with
+    Student's factor and a correction for overlapping training parts after Nadeau and
+    Bengio (`_overlap_correction`); with a single split over its tasks, and for average
+    ranks over the data sets.
 
     Parameters
     ----------
@@ -871,16 +931,22 @@ def smallest_effect(
     Returns
     -------
     float
-        0 if there are too few values.
+        `TIMED_EFFECT` for the logarithm of seconds over fewer than `MIN_TIMED_SPLITS`
+        splits; otherwise 0 if there are too few values.
     """
     samples = [row.by_trial(quantity) for row in rows]
     trials = []
     for trial in samples[0]:
         if all(trial in values for values in samples):
             trials.append(trial)
+    if of is not float and is_time(quantity) and len(trials) < MIN_TIMED_SPLITS:
+        return TIMED_EFFECT
     tuples: list[list[float | None]] = []
     for trial in trials:
         tuples.append([values[trial] for values in samples])
+    overlap = 0.0
+    if len(tuples) > 1 and not is_time(quantity):
+        overlap = _overlap_correction(rows[0])
     if len(tuples) == 1 and rows[0].task is None:
         tasks = [row.tasks(quantity).get(trials[0], []) for row in rows]
         tuples = [list(values) for values in zip(*tasks, strict=False)]
@@ -893,7 +959,24 @@ def smallest_effect(
     deviation = std(differences)
     if deviation is None:
         return 0.0
-    return (1.0 + ROUNDING) * deviation / math.sqrt(len(differences))
+    n = len(differences)
+    standard_error = deviation * math.sqrt(1.0 / n + overlap)
+    return (1.0 + ROUNDING) * standard_error_factor(n) * standard_error
+
+
+def _overlap_correction(row: MethodResult) -> float:
+    """Return what overlapping training parts add to 1/n in the variance of a mean.
+
+    It is the test rows over the training rows, or the inverse where this is smaller:
+    random parts of a share f < 1/2 of the rows have only f of their rows in common. It
+    is 0 for analyses, which draw their data anew.
+    """
+    n_train = row.counts("n_train")
+    n_test = row.counts("n_test")
+    if not n_train or not n_test or not fmean(n_test):
+        return 0.0
+    ratio = fmean(n_test) / fmean(n_train)
+    return min(ratio, 1.0 / ratio)
 
 
 def _unsettled(
@@ -922,7 +1005,9 @@ def _unsettled(
     is_bound = bound is not None and bound == _bound_of_unconverged(check, rows)
     if not is_bound and check.quantity not in ACCURACY:
         for row in rows:
-            could_change = abs(margin) <= _remaining_change(check, row)
+            could_change = CONVERGED_SHARE * abs(margin) <= _remaining_change(
+                check, row
+            )
             if row.status == NOT_CONVERGED and could_change:
                 n_fits = counted(row.planned, "fit")
                 return f"{row.affected} of {n_fits} of {row.method} did not converge"
@@ -937,7 +1022,7 @@ def _unsettled(
         return "a run was stopped"
     if bound is None:
         return None
-    if check.about is not None:
+    if check.is_size:
         # A bound beyond the claimed size contradicts it, and otherwise says nothing.
         if bound == "lower":
             is_beyond = value > high
@@ -982,7 +1067,7 @@ def _on_predictions(
     pvalues = [test.pvalue for test in tests if test.pvalue is not None]
     if not pvalues:
         reason = f"no predictions of {' and '.join(methods)} on {dataset} were kept"
-        return CheckResult(title, None, why=reason)
+        return CheckResult(title, None, why=reason, title=title)
     if check.at_least is None:
         word = "largest"
         pvalue = max(pvalues)
@@ -996,7 +1081,7 @@ def _on_predictions(
         f"{n_pairs} ({claimed_text(check)})"
     )
     holds = all(_margin(check, split_pvalue) >= 0 for split_pvalue in pvalues)
-    return CheckResult(text, holds, pvalue)
+    return CheckResult(text, holds, pvalue, title=title)
 
 
 def _rejections(check: Check, group: Ranking) -> CheckResult:
@@ -1004,7 +1089,8 @@ def _rejections(check: Check, group: Ranking) -> CheckResult:
     title = check_title(check, f"{group.label} ({len(group.blocks)} data sets)")
     ranking = replace(group, control=check.control)
     if not ranking.tests:
-        return CheckResult(title, None, why=f"{check.control} has no rank")
+        reason = f"{check.control} has no rank"
+        return CheckResult(title, None, why=reason, title=title)
     methods = []
     for name, _ in ranking.tests:
         if not check.over or name in check.over:
@@ -1014,6 +1100,7 @@ def _rejections(check: Check, group: Ranking) -> CheckResult:
         f"{title}: {n_worse} of {len(methods)} ({claimed_text(check)})",
         _margin(check, n_worse) >= 0,
         float(n_worse),
+        title=title,
     )
 
 

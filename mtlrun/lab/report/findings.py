@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from mtlrun.errors import counted
-from mtlrun.lab.experiment.claims import VERDICTS, Verdict, verdict_label
+from mtlrun.lab.experiment.claims import UNTESTED, VERDICTS, Verdict, verdict_label
 from mtlrun.lab.report.claim_texts import bounds_text, number_text
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
@@ -85,18 +85,18 @@ def part_table(claims: Iterable[ClaimVerdict]) -> ReportTable:
 # ------------------------------------------------------------ tables of claims
 
 
-def claim_row(run: Run, claim: ClaimVerdict) -> list[str]:
-    """Return the entries of a claim in `CLAIM_COLUMNS`."""
+def claim_row(runs: Sequence[Run], claim: ClaimVerdict) -> list[str]:
+    """Return the entries of a claim, which some runs test, in `CLAIM_COLUMNS`."""
     threshold, ours = numbers_of(claim)
     verdict = verdict_label(claim.verdict)
-    return [claim.text, threshold, ours, verdict, data_of(run, claim)]
+    return [claim.text, threshold, ours, verdict, data_of(runs, claim)]
 
 
 def claim_table(run: Run, claims: Sequence[ClaimVerdict]) -> ReportTable:
     """Return the claims of a run, a row each."""
     table = ReportTable.of("id", *CLAIM_COLUMNS)
     for claim in claims:
-        table.rows.append([claim.id, *claim_row(run, claim)])
+        table.rows.append([claim.id, *claim_row([run], claim)])
     return table
 
 
@@ -106,12 +106,14 @@ def verdict_rank(claim: ClaimVerdict) -> int:
     return words.index(Verdict(claim.verdict).singular)
 
 
-def data_of(run: Run, claim: ClaimVerdict) -> str:
+def data_of(runs: Sequence[Run], claim: ClaimVerdict) -> str:
     """Return the data sets on which a claim was tested, or why it was not tested."""
-    if claim.verdict == Verdict.NOT_TESTABLE:
+    if claim.verdict in (*UNTESTED, Verdict.ARITHMETIC):
         return claim.why
     titles: dict[str, None] = {}
     for result in _with_number(claim.results):
+        # The data set of a comparison is in the run that made it.
+        run = next((run for run in runs if result.dataset in run.datasets), runs[0])
         titles[title_of(run, axis_of(run, result.dataset))] = None
     if set(titles) == {PUBLISHED}:
         return "stored numbers"
@@ -285,7 +287,7 @@ def findings(claims: Sequence[ClaimVerdict]) -> list[str]:
     undecided = []
     untested = []
     for claim in claims:
-        if claim.verdict == Verdict.NOT_TESTABLE:
+        if claim.verdict in UNTESTED:
             untested.append(claim)
         elif claim.verdict in (Verdict.DEPENDS, Verdict.UNDECIDED):
             undecided.append(claim)

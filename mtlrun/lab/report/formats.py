@@ -158,7 +158,8 @@ def claim_lines(report: Report, *, brief: bool = False) -> list[str]:
             f"{claim.found}"
         )
     for line in untested_claims_lines(report):
-        lines.append(f"* **{Verdict.NOT_TESTABLE.label}**: {line}")
+        label, _, claims = line.partition(": ")
+        lines.append(f"* **{label}**: {claims}")
     return lines
 
 

@@ -6,13 +6,18 @@ an interpretation is called a reading.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
 from mtlrun.errors import listed
-from mtlrun.lab.experiment.claims import HOLDING, Verdict, verdict_label
-from mtlrun.lab.report.claims import ClaimVerdict, JudgedRun
+from mtlrun.lab.experiment.claims import HOLDING, UNTESTED, Verdict, verdict_label
+from mtlrun.lab.report.claims import (
+    CheckResult,
+    ClaimVerdict,
+    JudgedRun,
+    judge_results,
+)
 from mtlrun.lab.report.printed import PrintedNumber
 from mtlrun.lab.report.references import ReferenceVerdict
 from mtlrun.show.report_table import Column, ReportTable, Section
@@ -25,37 +30,116 @@ _Numbers = Mapping[_Position, PrintedNumber]
 
 
 def over_readings(main: JudgedRun, others: Sequence[JudgedRun]) -> list[ClaimVerdict]:
-    """Return the claims with their verdicts under all interpretations.
-
-    A claim that holds under one plausible interpretation and fails under another
-    depends on the interpretation. Otherwise the verdict of the main interpretation
-    counts.
+    """Return the claims with their verdicts under all interpretations (see
+    `judge_readings`).
     """
     if not others:
         return main.claims
-    plausible = set()
-    verdicts: dict[str, dict[str, str]] = {}
+    compared_only = []
+    by_id: dict[str, dict[str, ClaimVerdict]] = {}
     for judged_run in (main, *others):
-        if judged_run.about is None or judged_run.about.plausible:
-            plausible.add(judged_run.name)
+        if judged_run.about is not None and not judged_run.about.plausible:
+            compared_only.append(judged_run.name)
         for claim in judged_run.claims:
-            verdicts.setdefault(claim.id, {})[judged_run.name] = claim.verdict
-    claims = []
-    for claim in main.claims:
-        by_name = verdicts[claim.id]
-        decisive = {by_name[name] for name in by_name if name in plausible}
-        verdict = claim.verdict
-        if decisive & set(HOLDING) and Verdict.NOT_CONFIRMED in decisive:
-            verdict = Verdict.DEPENDS
-        claims.append(
-            replace(
-                claim,
-                verdict=verdict,
-                readings=by_name,
-                compared_only=tuple(name for name in by_name if name not in plausible),
-            )
-        )
-    return claims
+            by_id.setdefault(claim.id, {})[judged_run.name] = claim
+    return [judge_readings(by_id[claim.id], compared_only) for claim in main.claims]
+
+
+def judge_readings(
+    by_reading: Mapping[str, ClaimVerdict], compared_only: Collection[str]
+) -> ClaimVerdict:
+    """Return a claim with its verdict over interpretations.
+
+    A claim that holds under one plausible interpretation and fails under another
+    depends on the interpretation. Otherwise the verdict of the main interpretation
+    counts, or of the first plausible one that can test the claim.
+
+    Parameters
+    ----------
+    by_reading : mapping of str to ClaimVerdict
+        Claim under each interpretation, the main one first.
+    compared_only : collection of str
+        Interpretations that are not plausible.
+    """
+    readings: dict[str, str] = {}
+    decisive = set()
+    for name, claim in by_reading.items():
+        readings[name] = claim.verdict
+        if name not in compared_only:
+            decisive.add(claim.verdict)
+    main = next(iter(by_reading.values()))
+    if main.verdict in UNTESTED:
+        for name, claim in by_reading.items():
+            if name not in compared_only and claim.verdict not in UNTESTED:
+                main = claim
+                break
+    verdict = main.verdict
+    if decisive & set(HOLDING) and Verdict.NOT_CONFIRMED in decisive:
+        verdict = Verdict.DEPENDS
+    return replace(
+        main,
+        verdict=verdict,
+        readings=readings,
+        compared_only=tuple(name for name in readings if name in compared_only),
+        by_reading=dict(by_reading),
+    )
+
+
+def joined_claim(claims: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """Return a claim judged by the comparisons of several runs of its experiment.
+
+    A comparison that several runs have counts once, from the first of them that could
+    make it.
+
+    Parameters
+    ----------
+    claims : sequence of ClaimVerdict
+        The claim in each run, the largest run first.
+    """
+    if len(claims) == 1:
+        return claims[0]
+    names: dict[str, None] = {}
+    compared_only: dict[str, None] = {}
+    for claim in claims:
+        names.update(dict.fromkeys(claim.by_reading))
+        compared_only.update(dict.fromkeys(claim.compared_only))
+    if not names:
+        return _judge_together(claims)
+    by_reading = {}
+    for name in names:
+        tested = [claim.by_reading.get(name) for claim in claims]
+        by_reading[name] = _judge_together([claim for claim in tested if claim])
+    return judge_readings(by_reading, compared_only)
+
+
+def _judge_together(claims: Sequence[ClaimVerdict]) -> ClaimVerdict:
+    """Return a claim judged by the comparisons of several runs under one
+    interpretation.
+    """
+    claim = claims[0].claim
+    if claim is None:
+        return claims[0]
+    return judge_results(claim, _joined_results([other.results for other in claims]))
+
+
+def _joined_results(lists: Sequence[Sequence[CheckResult]]) -> list[CheckResult]:
+    """Return the comparisons of several runs, each once."""
+    by_title: dict[tuple[str, str], CheckResult] = {}
+    tested = set()
+    for results in lists:
+        for result in results:
+            key = (repr(result.check), result.title)
+            if key not in by_title or not by_title[key].is_tested:
+                by_title[key] = result
+            if result.is_tested:
+                tested.add((repr(result.check), result.dataset))
+    joined = []
+    for result in by_title.values():
+        # Another run has the data that this one lacks.
+        is_made = (repr(result.check), result.dataset) in tested
+        if result.is_tested or not is_made:
+            joined.append(result)
+    return joined
 
 
 def readings_section(

@@ -33,6 +33,7 @@ from mtlrun.lab.report.findings import (
     findings,
 )
 from mtlrun.lab.report.formats import TONES, plain_models
+from mtlrun.lab.report.interpretations import joined_claim
 from mtlrun.lab.report.references import ReferenceVerdict
 from mtlrun.lab.report.run import COMPLETE
 from mtlrun.lab.report.sections import computing_seconds
@@ -117,8 +118,9 @@ class Overview:
     comparisons: list[dict[str, str]] = field(default_factory=list)
 
 
-#: Claim or published number, with the run that judges it.
-RunClaim = tuple[RunReport, ClaimVerdict]
+#: Claim with the runs that test it, the largest first.
+RunClaim = tuple[tuple[RunReport, ...], ClaimVerdict]
+#: Published number with the run that has it.
 RunReference = tuple[RunReport, ReferenceVerdict]
 
 
@@ -210,15 +212,24 @@ def runs_by_paper(entries: Iterable[RunReport]) -> dict[str, list[RunReport]]:
 
 
 def distinct_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
-    """Return each claim once, although several runs of an experiment judge it.
-
-    The run that tests most of the claim counts.
-    """
-    candidates = []
+    """Return each claim of an experiment once, judged by all runs that test it."""
+    by_name: dict[tuple[str, str], list[tuple[RunReport, ClaimVerdict]]] = {}
     for entry in entries:
         for claim in entry.report.claims:
-            candidates.append((entry, claim.id, claim.tested, claim))
-    return _most_tested(candidates)
+            by_name.setdefault((entry.id, claim.id), []).append((entry, claim))
+    claims = []
+    for pairs in by_name.values():
+        pairs.sort(key=_test_size, reverse=True)
+        testing = [pair for pair in pairs if pair[1].tested] or pairs[:1]
+        runs = tuple(entry for entry, _ in testing)
+        claims.append((runs, joined_claim([claim for _, claim in testing])))
+    return claims
+
+
+def _test_size(pair: tuple[RunReport, ClaimVerdict]) -> tuple[int, int]:
+    """Return the sort key of a claim in a run: comparisons, then finished jobs."""
+    entry, claim = pair
+    return claim.tested, entry.report.job_counts[COMPLETE]
 
 
 def paper_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
@@ -253,50 +264,31 @@ def _claims_from(entries: Iterable[RunReport], source: str) -> list[RunClaim]:
 
 
 def distinct_references(entries: Iterable[RunReport]) -> list[RunReference]:
-    """Return each published number once; the run with most splits of it counts."""
-    candidates = []
+    """Return each published number once; the run with most splits of it counts, and of
+    several the largest run.
+    """
+    best: dict[Hashable, tuple[tuple[int, int], RunReport, ReferenceVerdict]] = {}
     for entry in entries:
         for r in entry.report.references:
-            name = (r.dataset, r.method, r.quantity, r.source, r.value)
-            candidates.append((entry, name, r.n, r))
-    return _most_tested(candidates)
+            name = (entry.id, r.dataset, r.method, r.quantity, r.source, r.value)
+            rank = (r.n, entry.report.job_counts[COMPLETE])
+            if name not in best or rank > best[name][0]:
+                best[name] = (rank, entry, r)
+    return [(entry, reference) for _, entry, reference in best.values()]
 
 
-def _most_tested(
-    candidates: Iterable[tuple[RunReport, Hashable, int, _T]],
-) -> list[tuple[RunReport, _T]]:
-    """Return each item of an experiment once.
+def with_most_interpretations(overview: Overview, pair: RunClaim) -> RunClaim:
+    """Return a claim from the runs that have it under most interpretations.
 
-    Parameters
-    ----------
-    candidates : iterable of (run, name of the item, size of its test, item)
-        The item with the largest test counts; of several, the item of the largest run.
+    That is `pair` if it has any besides the main one.
     """
-    best: dict[Hashable, tuple[tuple[int, int], RunReport, _T]] = {}
-    for entry, name, test_size, item in candidates:
-        key = (entry.id, name)
-        rank = (test_size, entry.report.job_counts[COMPLETE])
-        if key not in best or rank > best[key][0]:
-            best[key] = (rank, entry, item)
-    return [(entry, item) for _, entry, item in best.values()]
-
-
-def with_most_interpretations(
-    overview: Overview, entry: RunReport, claim: ClaimVerdict
-) -> RunClaim:
-    """Return a claim from the run that has it under most interpretations.
-
-    That is `entry` if it has any besides the main one.
-    """
+    entries, claim = pair
     if claim.readings:
-        return entry, claim
-    candidates = [(entry, claim)]
-    for other in overview.entries:
-        if other.id != entry.id:
-            continue
-        for other_claim in other.report.claims:
-            if other_claim.id == claim.id:
-                candidates.append((other, other_claim))
+        return pair
+    candidates = [pair]
+    for other in distinct_claims(overview.entries):
+        if other[0][0].id != entries[0].id and other[1].id == claim.id:
+            candidates.append(other)
     return max(candidates, key=lambda candidate: len(candidate[1].readings))
 
 
@@ -321,7 +313,7 @@ def _count_all(entries: Sequence[RunReport]) -> dict[str, Any]:
     return counts
 
 
-def _without_runs(pairs: Iterable[tuple[RunReport, _T]]) -> list[_T]:
+def _without_runs(pairs: Iterable[tuple[Any, _T]]) -> list[_T]:
     """Return claims or published numbers alone, without the runs that judge them."""
     return [item for _, item in pairs]
 
@@ -469,9 +461,11 @@ def _claim_table(
 ) -> ReportTable:
     """Return a table of claims with links to the reports that judge them."""
     table = ReportTable.of("run", "id", *CLAIM_COLUMNS)
-    for entry, claim in claims:
-        link = _link(entry.path, ending, anchor="#claims")
-        table.rows.append([link, claim.id, *claim_row(entry.report.run, claim)])
+    for entries, claim in claims:
+        # A cell has one link: to the run that tests most of the claim.
+        link = _link(entries[0].path, ending, anchor="#claims")
+        runs = [entry.report.run for entry in entries]
+        table.rows.append([link, claim.id, *claim_row(runs, claim)])
     return table
 
 
@@ -599,16 +593,19 @@ def overview_json(overview: Overview) -> str:
     for entry in overview.entries:
         runs.append({"run": entry.path, "id": entry.id, **_count_all([entry])})
     claims: list[dict[str, Any]] = []
-    for entry, claim in distinct_claims(overview.entries):
-        other, interpreted = with_most_interpretations(overview, entry, claim)
-        content = {
+    for pair in distinct_claims(overview.entries):
+        testing, claim = pair
+        others, interpreted = with_most_interpretations(overview, pair)
+        content: dict[str, Any] = {
             "id": claim.id,
-            "run": entry.path,
+            "run": testing[0].path,
             "verdict": claim.verdict,
             "readings": interpreted.readings,
         }
-        if other is not entry:
-            content["readings_run"] = other.path
+        if len(testing) > 1:
+            content["runs"] = [entry.path for entry in testing]
+        if others is not testing:
+            content["readings_run"] = others[0].path
         claims.append({**content, "text": claim.text, "why": claim.why})
     index = {
         "schema": SCHEMA,

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.text import Text
 
-from mtlrun.lab.experiment.claims import STYLES
+from mtlrun.errors import counted
+from mtlrun.lab.experiment.claims import STYLES, verdict_label
 from mtlrun.lab.report.build import (
     Report,
+    job_counts_text,
     notes,
     result_sections,
+    tested_claims,
     unshared_runs,
 )
-from mtlrun.lab.report.findings import finding
+from mtlrun.lab.report.findings import counts_text, finding, numbers_of
 from mtlrun.lab.report.formats import TONES, claim_lines
+from mtlrun.lab.report.run import data_names
 from mtlrun.lab.report.sections import edge_hits, failures_section
 from mtlrun.lab.report.summary import (
     COMPARISONS,
@@ -36,6 +41,8 @@ from mtlrun.show.report_table import (
 )
 from mtlrun.utils.text import sanitize
 
+#: Number of claims in the last lines of a report.
+MAX_SHORT_CLAIMS = 6
 #: Number of failures and ends of grids that are shown; the report has all.
 MAX_LINES = 10
 
@@ -57,8 +64,38 @@ def print_report(console: Console, report: Report) -> None:
         *measured,
         Section("", _shortened(edges, "ends of grids")),
         Section("", _shortened(failures.lines, "failures")),
+        Section("In short", short_lines(report, console.width)),
     ]
     print_sections(console, sections)
+
+
+def short_lines(report: Report, width: int) -> list[str]:
+    """Return in at most ten lines what was computed, what the paper says and what holds.
+
+    Parameters
+    ----------
+    report : Report
+    width : int
+        Number of columns; longer lines are cut.
+    """
+    run = report.run
+    lines = [
+        f"computed: {run.spec.id} on {data_names(run)}, "
+        f"{job_counts_text(report.job_counts)}"
+    ]
+    claims = tested_claims(report)
+    if claims:
+        lines.append("the paper says, and what our numbers say of it:")
+    for claim in claims[:MAX_SHORT_CLAIMS]:
+        ours = numbers_of(claim)[1]
+        numbers = "" if ours == "-" else f" (ours: {ours})"
+        lines.append(f"{verdict_label(claim.verdict)}{numbers}: {claim.text}")
+    shown = {claim.id for claim in claims[:MAX_SHORT_CLAIMS]}
+    rest = [claim for claim in report.claims if claim.id not in shown]
+    if rest:
+        lines.append(f"{counted(len(rest), 'further claim')}: {counts_text(rest)}")
+    lines.append("all comparisons, with data and versions, are in the report:")
+    return [textwrap.shorten(line, max(width, 40), placeholder="...") for line in lines]
 
 
 def _shortened(lines: Sequence[str], name: str) -> list[str]:
@@ -79,8 +116,9 @@ def print_overview(console: Console, overview: Overview) -> None:
     sections = []
     if not console.is_terminal:
         claims = []
-        for entry, claim in distinct_claims(overview.entries):
-            claims.append(f"{entry.path}: {claim.id}: {finding(claim)}")
+        for entries, claim in distinct_claims(overview.entries):
+            paths = ", ".join(entry.path for entry in entries)
+            claims.append(f"{paths}: {claim.id}: {finding(claim)}")
         sections.append(Section("", claims))
     by_title = {section.title: section for section in overview_sections(overview)}
     runs = by_title.get(RUNS)

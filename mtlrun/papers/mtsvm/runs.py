@@ -396,9 +396,10 @@ def time_to(points: Sequence[TimedCertificate], tol: float, precision: str) -> f
     ----------
     points : list of TimedCertificate
     tol : float
-    precision : {"gap", "dual"}
-        "gap" requires a relative duality gap of `tol`; "dual" requires a dual value
-        within `tol` of the best one, which must be certified to ``tol / 10``.
+    precision : {"gap", "dual", "primal"}
+        "gap" requires a relative duality gap of `tol`; "dual" and "primal" require such
+        a value within `tol` of the best dual one, which must be certified to
+        ``tol / 10``.
 
     Raises
     ------
@@ -408,13 +409,15 @@ def time_to(points: Sequence[TimedCertificate], tol: float, precision: str) -> f
     seconds = seconds_of(points)
     if precision == "gap":
         return first_time(seconds, np.array([point.gap <= tol for point in points]))
-    if precision != "dual":
-        raise ValueError(f"precision must be gap or dual, got {precision!r}")
-    _, dual = values_of(points)
+    if precision not in ("dual", "primal"):
+        raise ValueError(f"precision must be gap, dual or primal, got {precision!r}")
+    primal, dual = values_of(points)
     best = float(dual.max())
     scale = max(1.0, abs(best))
-    if min(point.primal for point in points) - best > tol / 10 * scale:
+    if float(primal.min()) - best > tol / 10 * scale:
         return np.nan
+    if precision == "primal":
+        return first_time(seconds, primal <= best + tol * scale)
     return first_time(seconds, dual >= best - tol * scale)
 
 

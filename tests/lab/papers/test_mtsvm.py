@@ -143,7 +143,7 @@ def test_the_similarity_of_tasks_comes_with_the_data(plane):
     assert mtsvm_runs.part_of(theirs, 0.5, 0).truth
 
 
-def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
+def test_a_precision_is_a_gap_or_a_distance_of_the_dual_or_primal_value():
     numbers = [(1.0, 12.0, 9.0), (2.0, 11.0, 9.95), (3.0, 10.001, 10.0)]
     points = [mtsvm_runs.TimedCertificate(*number) for number in numbers]
     assert mtsvm_runs.time_to(points, 0.1, "gap") == 2.0
@@ -152,8 +152,10 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
     assert np.isnan(
         mtsvm_runs.time_to(points[:2], 1e-2, "dual")
     )  # The best dual value is not certified.
-    with pytest.raises(ValueError, match="precision must be gap or dual"):
-        mtsvm_runs.time_to(points, 1e-2, "primal")
+    assert mtsvm_runs.time_to(points, 1e-2, "primal") == 3.0
+    assert mtsvm_runs.time_to(points, 0.1, "primal") == 2.0
+    with pytest.raises(ValueError, match="precision must be gap"):
+        mtsvm_runs.time_to(points, 1e-2, "objective")
 
 
 @pytest.mark.slow
@@ -284,6 +286,21 @@ def test_a_distance_of_the_dual_value_needs_a_tenth_of_the_gap(plane):
     options = {"seed": 0, "C": 1.0, "tol": 1e-2}
     dual = mtsvm.svm_seconds(plane, precision="dual", **options)
     assert dual.values["relative_gap"] <= 1e-3
+
+
+def test_the_precision_of_the_text_is_primal_for_ascent_and_dual_for_kernels(
+    plane, set_clock
+):
+    for solver, same in (("paper", "primal"), ("kernel", "dual")):
+        seconds = {}
+        for precision in ("text", "primal", "dual"):
+            set_clock(lambda look: 1e-3 * look)
+            analysis = mtsvm.svm_seconds(
+                plane, solver=solver, precision=precision, **SHORT
+            )
+            seconds[precision] = analysis.values["seconds_to_precision"]
+        assert seconds["primal"] != seconds["dual"]
+        assert seconds["text"] == seconds[same]
 
 
 def test_the_exponent_is_the_slope_of_log_seconds_over_log_rows(plane, set_clock):

@@ -65,7 +65,7 @@ def test_every_kind_is_tested():
         ({"at_least": None}, "", "needs 'at_least' or 'at_most'"),
         ({"at_least": True}, "at_least", "number"),
         ({"effect": -1}, "effect", "greater than or equal to 0"),
-        ({"about": 3}, "", "either 'about' or bounds"),
+        ({"about": 3}, "", "one of 'about', 'orders' and bounds"),
         ({"kind": "paired", "unit": "row"}, "unit", "'trial', 'task' or 'prediction'"),
         ({"kind": "paired", "unit": "task", "quantity": None}, "", "needs 'quantity'"),
         (

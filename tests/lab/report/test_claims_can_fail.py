@@ -10,23 +10,35 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from run_folders import stored_experiment
+from sklearn.base import clone
 
 from mtlrun.catalog.interfaces import METRIC_INFO
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.record import Record
+from mtlrun.estimators import DivideAndConquerRMTL, RobustMTL
 from mtlrun.lab.batch import artefacts
-from mtlrun.lab.experiment.claims import SHARES, Check, Claim, Verdict
+from mtlrun.lab.experiment.claims import (
+    SHARES,
+    UNTESTED,
+    Check,
+    Claim,
+    Verdict,
+)
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.report.claims import JudgedRun, evaluate, judge
 from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.run import Run, jobs_of, read_run
 from mtlrun.lab.report.statistics import rank_groups
 
+RESULTS = Path(__file__).resolve().parents[3] / "results"
 TRIALS = range(8)
 
 
@@ -38,7 +50,9 @@ def shipped(path: Path) -> Iterator[Any]:
     for spec in (main, *main.others):
         for claim in spec.config.get("claims", ()):
             for check in (
-                claim.get("checks") or () if not claim.get("not_testable") else ()
+                claim.get("checks") or ()
+                if not (claim.get("not_testable") or claim.get("arithmetic"))
+                else ()
             ):
                 if (
                     check["kind"] not in ("paired", "rejections")
@@ -198,30 +212,57 @@ def test_no_check_has_a_bound_that_all_numbers_satisfy():
         assert upper is None or low <= upper < high, name
 
 
-def test_zero_coefficients_refute_theorem_1_of_dc_rmtl():
-    """Divided and undivided models without a low-rank part have equal errors."""
+def verdict_on_theorem_1(before: float, after: float, rank: int) -> Verdict:
+    """Return the verdict on Theorem 1 of DC-RMTL from the errors of the low-rank part."""
     experiment = load_experiment("dcrmtl/theorem1")
-    claim = next(
+    (claim,) = (
         Claim.model_validate(c)
         for c in experiment.config["claims"]
         if c["id"] == "dcrmtl-13"
     )
-
-    def verdict(rank: int) -> str:
-        rows = []
-        for method in ("projected", "not projected"):
-            cell = {"status": "ok", "low_rank_error": 1.0, "rank": rank}
+    labels = claim.checks[0].dataset
+    rows = []
+    for label in labels:
+        for method, error in (("projected", after), ("not projected", before)):
+            cell = {"status": "ok", "low_rank_error": error, "rank": rank}
             cells = pd.DataFrame([{"trial": t, "counts": {}, **cell} for t in TRIALS])
-            rows.append(MethodResult("alpha", method, cells, [], medians=()))
-        stored = stored_experiment(
-            config=experiment.config,
-            datasets={"alpha": {"id": "alpha"}},
-            paper_datasets=["alpha"],
-        )
-        return judge(claim, JudgedRun(Run(Path(), stored, []), rows)).verdict
+            rows.append(MethodResult(label, method, cells, [], medians=()))
+    stored = stored_experiment(
+        config=experiment.config,
+        datasets={label: {"id": "simulated-rmtl"} for label in labels},
+        paper_datasets=["simulated-rmtl"],
+    )
+    return Verdict(judge(claim, JudgedRun(Run(Path(), stored, []), rows)).verdict)
 
-    assert verdict(rank=0) == Verdict.NOT_CONFIRMED
-    assert verdict(rank=5) == Verdict.CONFIRMED
+
+def test_zero_coefficients_refute_theorem_1_of_dc_rmtl():
+    """Divided and undivided models without a low-rank part have equal errors."""
+    assert verdict_on_theorem_1(1.0, 1.0, rank=0) == Verdict.NOT_CONFIRMED
+    assert verdict_on_theorem_1(0.3, 0.3, rank=0) == Verdict.NOT_CONFIRMED
+    assert verdict_on_theorem_1(0.3, 0.3, rank=5) == Verdict.CONFIRMED
+
+
+def test_a_projection_on_a_random_space_of_the_same_rank_refutes_theorem_1():
+    data = load_dataset("simulated-rmtl", variant="features", d=25)
+    base = RobustMTL(
+        lam=0.7, beta=0.01, solver="admm", stop="gap", tol=1e-3, fit_intercept=False
+    )
+    model = DivideAndConquerRMTL(n_blocks=10, base=base)
+    model.fit(data.X[:200], data.y[:200])
+    blocks = clone(model).set_params(projection="none").fit(data.X[:200], data.y[:200])
+    truth = data.truth["L"]
+    rank = int(model.projection_rank_)
+    noise = np.random.default_rng(0).normal(size=(25, rank))
+    basis, _ = np.linalg.qr(noise)
+
+    def error(low_rank: np.ndarray) -> float:
+        return float(np.linalg.norm(low_rank - truth) / np.linalg.norm(truth))
+
+    before = error(blocks.low_rank_.T)
+    after = error(model.low_rank_.T)
+    at_random = error(basis @ basis.T @ blocks.low_rank_.T)
+    assert verdict_on_theorem_1(before, after, rank) == Verdict.CONFIRMED
+    assert verdict_on_theorem_1(before, at_random, rank) == Verdict.NOT_CONFIRMED
 
 
 # --- claims of the committed runs, on their records
@@ -330,7 +371,8 @@ def test_corrupted_records_flip_every_claim(committed_run):
         on_predictions = any(
             check.get("unit") == "prediction" for check in claim.get("checks", ())
         )
-        if verdicts[claim["id"]] == Verdict.NOT_TESTABLE or on_predictions:
+        untested = (*UNTESTED, Verdict.ARITHMETIC)
+        if verdicts[claim["id"]] in untested or on_predictions:
             continue
         good, bad = (
             judge(
@@ -347,3 +389,71 @@ def test_corrupted_records_flip_every_claim(committed_run):
                 Verdict.MOSTLY,
                 Verdict.UNDECIDED,
             ), claim["id"]
+
+
+def spoil(folder: Path, method: str, quantity: str, change: Any) -> JudgedRun:
+    """Return a run in which a number of some methods is changed."""
+    run = read_run(folder)
+    records = dict(run.records)
+    for cell in run.planned:
+        if cell.key in records and fnmatch(cell.method, method):
+            record = records[cell.key]
+            if quantity in record.metrics:
+                value = change(record.metrics[quantity])
+                metrics = {**record.metrics, quantity: value}
+                records[cell.key] = replace(record, metrics=metrics)
+    return JudgedRun.of(replace(run, records=records, others=[]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "claim", "method", "quantity", "change", "verdict"),
+    [
+        (
+            "dcrmtl/table2/real",
+            "dcrmtl-5-ladm",
+            "LADM-RMTL",
+            "auc",
+            lambda auc: auc - 0.02,
+            "not confirmed",
+        ),
+        (
+            "mtsvm/fig2/quick",
+            "mtsvm-4-gauss2d",
+            "MTK with intercept",
+            "times_paper",
+            lambda times: 0.5,
+            "not confirmed",
+        ),
+        (
+            "fetr/fig2b/quick",
+            "fetr-4b",
+            "Coordinate minimization",
+            "iterations_to_1e-6",
+            lambda iterations: 3 * iterations,
+            "not confirmed",
+        ),
+        (
+            "mtmkl/sharing/quick",
+            "mtmkl-21",
+            "50%",
+            "gain_over_stl",
+            lambda gain: gain + 0.005,
+            "not confirmed",
+        ),
+        (
+            "mtmkl/algorithm1/quick",
+            "mtmkl-27",
+            "corrected*",
+            "gap",
+            lambda gap: 0.01,
+            "not confirmed",
+        ),
+    ],
+)
+def test_a_changed_number_changes_the_verdict(
+    folder, claim, method, quantity, change, verdict
+):
+    judged = spoil(RESULTS / folder, method, quantity, change)
+    verdicts = {judged_claim.id: judged_claim.verdict for judged_claim in judged.claims}
+    assert verdicts[claim] == verdict

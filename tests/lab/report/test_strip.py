@@ -44,9 +44,9 @@ def test_each_claim_is_a_square_with_its_verdict(judged):
     kinds = {"confirmed": "holds", "not confirmed": "fails"}
     assert set(squares) == set(verdicts)
     assert squares == {
-        name: kinds.get(verdict, "untested") for name, verdict in verdicts.items()
+        name: kinds.get(verdict, "unrun") for name, verdict in verdicts.items()
     }
-    assert set(squares.values()) == {"holds", "fails", "untested"}
+    assert set(squares.values()) == {"holds", "fails", "unrun"}
 
 
 def test_a_square_has_the_text_of_its_verdict():

@@ -113,7 +113,7 @@ def test_claims_and_references_are_shown(maker):
         "quantity": "seconds",
         "of": "APG-RMTL",
         "over": DC,
-        "at_least": 5,
+        "at_least": 6,
     }
     maker.config["claims"] = [
         {"id": "made-1", "text": "DC [fast] is faster", "checks": [check]}
@@ -169,7 +169,7 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
         "quantity": "seconds",
         "of": "APG-RMTL",
         "over": DC,
-        "at_least": 5,
+        "at_least": 6,
     }
     maker.config["claims"] = [
         {"id": "made-1", "text": "It is faster", "checks": [check]},
@@ -189,23 +189,41 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
     }
     lines = printed(maker, 200).splitlines()
     assert [line for line in lines if line.startswith("not testable")] == [
-        "not testable here: 2 claims: made-2, made-3 (the figures are lost)."
+        "not testable: 2 claims: made-2, made-3 (the figures are lost)."
     ]
-    outcome = lines.index(
-        "3 claims of the paper: 1 does not hold, 2 are not testable here."
-    )
+    outcome = lines.index("3 claims of the paper: 1 does not hold, 2 are not testable.")
     assert lines[outcome + 1] == "6 of 6 cells done."
     verdict = next(
         i for i, line in enumerate(lines) if line.startswith("does not hold: made-1")
     )
     table = next(i for i, line in enumerate(lines) if line.startswith("APG-RMTL"))
-    assert outcome < table < verdict < len(lines) - 1
-    assert lines[-1].startswith("end of the grid")
+    edge = next(i for i, line in enumerate(lines) if line.startswith("end of the grid"))
+    short = lines.index("In short")
+    assert outcome < table < verdict < edge < short
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_last_lines_say_what_was_computed_claimed_and_found(maker, width):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
+    maker.config["claims"] = [
+        {
+            "id": f"made-{i}",
+            "text": "It is faster",
+            "checks": [{**check, "at_least": 6}],
+        }
+        for i in range(9)
+    ]
+    lines = printed(maker.fill(), width).splitlines()
+    last = lines[lines.index("In short") :]
+    assert len(last) <= 1 + 10
+    assert last[1].startswith("computed: made/table1 on alpha, 6 of 6 cells")
+    assert last[3].startswith("does not hold (ours: 4.00 times): It is faster")
+    assert last[-2] == "3 further claims: 3 do not hold"
 
 
 def test_additional_claims_are_counted_with_those_not_tested(maker):
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
-    bounds = [*({"at_least": 5} for _ in range(4)), {"at_least": 2}]
+    bounds = [*({"at_least": 6} for _ in range(4)), {"at_least": 2}]
     maker.config["claims"] = [
         *(
             {"id": f"made-{i}", "text": "It is so", "checks": [check | b]}
@@ -216,7 +234,7 @@ def test_additional_claims_are_counted_with_those_not_tested(maker):
     report = build_report(maker.fill().write())
     assert (
         findings(report.claims)[-1]
-        == "3 further claims: 1 holds, 1 does not hold, 1 is not testable here."
+        == "3 further claims: 1 holds, 1 does not hold, 1 is not testable."
     )
 
 
@@ -254,7 +272,7 @@ def test_long_verdicts_are_wrapped_on_a_terminal(maker):
         "quantity": "seconds",
         "of": "APG-RMTL",
         "over": DC,
-        "at_least": 5,
+        "at_least": 6,
     }
     maker.config["claims"] = [
         {

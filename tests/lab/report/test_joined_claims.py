@@ -1,0 +1,83 @@
+"""A claim that several runs of an experiment test is judged by all of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mtlrun.lab.report.summary import (
+    distinct_claims,
+    overview_json,
+    overview_sections,
+    read_overview,
+)
+
+
+@pytest.fixture
+def two_runs(folder_maker, tmp_path):
+    """Return a function that writes two runs of an experiment on different data.
+
+    They have the given AUC of the second method, where the first one has 0.7.
+    """
+
+    def write(first: float, second: float, **fields: object) -> Path:
+        check = {
+            "kind": "order",
+            "quantity": "auc",
+            "methods": ["One Norm", "APG-RMTL"],
+        }
+        for profile, dataset, auc in (("a", "alpha", first), ("b", "beta", second)):
+            maker = folder_maker(tmp_path)
+            maker.folder = maker.folder.with_name(profile)
+            facts = maker.info["datasets"]["alpha"]
+            maker.info["datasets"] = {dataset: {**facts, "id": dataset}}
+            maker.info["paper_datasets"] = [dataset]
+            maker.info["profile"] = profile
+            claim = {"id": "c", "text": "it is so", "checks": [check], **fields}
+            maker.config["claims"] = [claim]
+            for trial in range(2):
+                maker.cell(dataset, "One Norm", trial, auc=0.7)
+                maker.cell(dataset, "APG-RMTL", trial, auc=auc)
+            maker.write()
+        return tmp_path
+
+    return write
+
+
+def test_a_claim_that_fails_in_one_of_two_runs_does_not_hold(two_runs):
+    overview = read_overview(two_runs(0.8, 0.6))
+    ((entries, claim),) = distinct_claims(overview.entries)
+    assert claim.verdict == "not confirmed"
+    assert {entry.path[-1] for entry in entries} == {"a", "b"}
+    assert [result.holds for result in claim.results] == [True, False]
+    (content,) = json.loads(overview_json(overview))["claims"]
+    assert len(content["runs"]) == 2
+
+
+def test_a_claim_that_holds_in_both_runs_holds_on_the_data_of_both(two_runs):
+    overview = read_overview(two_runs(0.8, 0.9))
+    ((_, claim),) = distinct_claims(overview.entries)
+    assert claim.verdict == "confirmed"
+    table = overview_sections(overview)[0].grids[0]
+    (row,) = table.rows
+    assert row[-1] == "alpha, beta"
+
+
+def test_a_comparison_of_two_runs_on_the_same_data_counts_once(folder_maker, tmp_path):
+    check = {"kind": "order", "quantity": "auc", "methods": ["One Norm", "APG-RMTL"]}
+    for profile, trials, auc in (("small", 2, 0.6), ("large", 4, 0.8)):
+        maker = folder_maker(tmp_path)
+        maker.folder = maker.folder.with_name(profile)
+        maker.trials = trials
+        maker.info["profile"] = profile
+        maker.config["claims"] = [{"id": "c", "text": "it is so", "checks": [check]}]
+        for trial in range(trials):
+            for method, value in (("One Norm", 0.7), ("APG-RMTL", auc)):
+                key = f"{profile}-{method}-{trial}"
+                maker.cell("alpha", method, trial, auc=value, key=key)
+        maker.write()
+    ((_, claim),) = distinct_claims(read_overview(tmp_path).entries)
+    assert claim.verdict == "confirmed", "the larger run counts"
+    assert len(claim.results) == 1
