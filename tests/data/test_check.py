@@ -137,6 +137,103 @@ def test_useless_columns_and_tasks_of_one_row_are_noted():
     }
 
 
+def visits(as_dates=False):
+    """Return 15 patients with 8 visits each, sorted by day."""
+    rng = np.random.default_rng(0)
+    day = np.tile(np.arange(8) * 7, 15)
+    frame = pd.DataFrame({"patient": np.repeat([f"p{k}" for k in range(15)], 8)})
+    frame["day"] = day
+    if as_dates:
+        frame["day"] = (
+            pd.Timestamp("2024-01-01") + pd.to_timedelta(day, "D")
+        ).strftime("%Y-%m-%d")
+    return frame.assign(pulse=rng.normal(70, 9, 120), y=rng.normal(size=120))
+
+
+@pytest.mark.parametrize("as_dates", [False, True])
+def test_time_that_runs_backwards_within_a_task_is_named_with_its_rows(as_dates):
+    frame = visits(as_dates)
+    assert alarms(frame, task="patient").empty
+    # The same times in another order are no mistake.
+    shuffled = frame.sample(frac=1, random_state=0)
+    assert alarms(shuffled, task="patient", time="day").empty
+    frame.loc[[34, 35], "day"] = frame.loc[[35, 34], "day"].to_numpy()
+    (row,) = alarms(frame, task="patient").to_dict("records")
+    assert (row["kind"], row["column"]) == ("time runs backwards", "day")
+    assert row["task"] == "p4"
+    assert row["place"] == "data frame: row 36"
+    assert "data frame: row 35" in row["text"]
+
+
+def test_only_a_named_column_or_a_date_or_a_name_such_as_day_is_a_time():
+    frame = visits().rename(columns={"day": "dose"})
+    frame.loc[[34, 35], "dose"] = frame.loc[[35, 34], "dose"].to_numpy()
+    assert alarms(frame, task="patient").empty
+    assert list(alarms(frame, task="patient", time="dose").column) == ["dose"]
+
+
+def test_a_date_of_another_century_is_far_from_all_others():
+    frame = visits(as_dates=True)
+    frame.loc[39, "day"] = "2124-02-19"
+    found = alarms(frame, task="patient")
+    assert list(found.kind) == ["far cell"]
+    assert "2124-02-19" in found.text[0]
+    assert "2024-01-01 to 2024-02-19" in found.text[0]
+
+
+def test_rare_labels_beside_values_of_single_rows_are_not_given_away():
+    x = np.zeros(N)
+    x[:20] = np.arange(1, 21)
+    label = np.zeros(N, dtype=int)
+    label[:10] = 1
+    frame = pd.DataFrame({"x": x, "y": label, "weight": clinics().weight})
+    assert alarms(frame, task=None).empty
+    frame["x"] = np.where(label == 1, 5, x)
+    assert list(alarms(frame, task=None).column) == ["x"]
+
+
+def test_tasks_that_differ_gradually_are_in_the_same_unit():
+    frame = clinics()
+    codes = np.arange(N) % 15
+    frame["share"] = np.where(codes == 0, 3, np.where(codes == 1, 5, 22)) + frame.y / 99
+    assert alarms(frame).empty
+
+
+def test_a_training_names_what_can_change_its_answer(tmp_path):
+    from mtlrun.lab.experiment.load import load_training
+    from mtlrun.lab.training import train
+    from mtlrun.parallel.progress import Progress
+
+    frame = clinics()
+    frame.loc[57, "pressure"] = 13682
+    path = tmp_path / "clinics.csv"
+    frame.to_csv(path, index=False)
+    out = tmp_path / "out"
+    options = {"methods": ["GraphMTL"], "splits": 3, "folds": 2}
+    mtlrun.compare(path, target="y", task="clinic", **options).save(out)
+    training = load_training(out / "chosen.yaml", data_dir=out / "data")
+    lines = []
+    progress = Progress(lines.append)
+    train(training, output=tmp_path, data_dir=out / "data", progress=progress)
+    (line,) = [line for line in lines if "look at the table" in line]
+    assert ":59)" in line
+
+
+def test_a_data_set_that_is_no_table_is_looked_at_too():
+    from dataclasses import replace
+
+    from mtlrun.data import load_dataset
+    from mtlrun.data.roles.check import dataset_findings
+
+    dataset = load_dataset("simulated-families", variant="equal")
+    assert not dataset_findings(dataset)
+    X = dataset.X.copy()
+    X[7, 3] = 1e5
+    (finding,) = dataset_findings(replace(dataset, X=X))
+    assert (finding.kind, finding.column) == ("far cell", "x4")
+    assert finding.place == "data set simulated-families: row 8"
+
+
 def test_dropped_columns_are_not_looked_at_and_unknown_ones_are_refused():
     frame = clinics().assign(line=lambda f: 3 - 2 * f.y)
     assert alarms(frame, drop="line").empty

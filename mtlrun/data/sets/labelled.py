@@ -407,12 +407,19 @@ def read(
     DataError
         As `mtlrun.data.reading.read.read_table` and `make_dataset`.
     """
-    rows = read_table_file(
-        file_called(files, data, card), PurePosixPath(data).suffix.lower()
-    )
+    rows, matched = read_with_roles(files, card, data=data, **roles)
     test_table = None
     if test is not None:
         test_table = read_table_file(
             file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
         )
-    return make_dataset(rows, _matched(Roles(**roles), rows), test_table)
+    return make_dataset(rows, matched, test_table)
+
+
+def read_with_roles(
+    files: Mapping[str, DataFile], card: Card, *, data: str, **roles: Any
+) -> tuple[Table, Roles]:
+    """Return the table of `read` and the roles of its columns."""
+    suffix = PurePosixPath(data).suffix.lower()
+    rows = read_table_file(file_called(files, data, card), suffix)
+    return rows, _matched(Roles(**roles), rows)
