@@ -17,15 +17,17 @@ from mtlrun.utils.outputs import check_ending, refuse_inputs
 from mtlrun.utils.text import stem_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from mtlrun.data.roles.schema import NewRows
     from mtlrun.model.fitted import Model
 
 
 option = partial(options.option, None)
 
-#: Behind a sentence about unknown tasks, if the model cannot predict them.
 #: Significant digits of numbers on a terminal; files have all of them.
 DIGITS_ON_TERMINAL = 6
-
+#: Behind a sentence about unknown tasks, if the model cannot predict them.
 _NO_PREDICTIONS = (
     "No predictions are written for them. A model that was compared with --new-tasks "
     "or --unseen mean predicts new tasks, too."
@@ -115,17 +117,21 @@ def predict(
 ) -> None:
     """Predict new rows with a saved model and write the predictions as CSV.
 
+    The column row numbers the rows as in the file; task, times and identifiers follow.
     A classifier gives the column label, in the words of its table, and score; a
     regressor the column prediction, and lower and upper where the model has intervals.
-    is_known_task says whether the training rows had the task. Rows of tasks that the
-    model cannot predict have empty cells; if no row can be predicted, the exit code is
-    2 although the file is written. Where all tasks share the same rows, there is one
-    column per target, and for classifiers also TARGET:score.
+    Where all tasks share the same rows, there is one column per target, and for
+    classifiers also TARGET:score. Flags say what is unlike the training rows:
+    is_known_task, similar_task (the same task, written differently?), and the columns
+    of unknown_categories, missing cells and numbers beyond_range.
+
+    Rows of tasks that the model cannot predict have empty cells. Exit code: 0, and 2 if
+    no row can be predicted (the file is written) or for an error (it is not).
     """
     import numpy as np
 
     from mtlrun.model.files import files_of, load_model, used
-    from mtlrun.model.fitted import answers_table, to_csv
+    from mtlrun.model.fitted import answers_table, to_csv, with_flags
     from mtlrun.model.intervals import LEVEL
 
     output_file = output or Path(f"{stem_of(data)}-predictions.csv")
@@ -149,13 +155,13 @@ def predict(
         try:
             table = answers_table(
                 fitted,
-                rows.X,
+                rows.new.X,
                 rows.codes,
                 with_scores=not labels,
                 with_probabilities=probabilities,
                 interval=interval,
                 means=mean,
-                names=rows.names,
+                names=rows.new.tasks,
                 is_predicted=rows.is_predicted,
             )
         except ValueError as error:
@@ -165,8 +171,9 @@ def predict(
                 "Columns and tasks must match those of the training data, which "
                 "model.json describes.",
             ) from error
-    if rows.codes is not None and fitted.schema.table:
-        table["is_known_task"] = (rows.codes >= 0) & rows.is_predicted
+    if fitted.schema.table:
+        table = with_flags(table, fitted, rows.new, rows.codes, rows.is_predicted)
+    table = _as_in_file(table, fitted, rows.new)
     is_shown = str(output_file) == "-" and sys.stdout.isatty()
     digits = DIGITS_ON_TERMINAL if is_shown else 15
     text = to_csv(table, safe=safe_csv or is_shown, digits=digits)
@@ -177,7 +184,7 @@ def predict(
     if is_written and has_predictions and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {output_file}")
     if not has_predictions:
-        _refuse_unknown_tasks(fitted, data, rows.names, output_file)
+        _refuse_unknown_tasks(fitted, data, rows.new.tasks, output_file)
 
 
 def _check_interval(interval: float, is_regression: bool) -> None:
@@ -200,20 +207,41 @@ class _RowsToPredict:
 
     Attributes
     ----------
-    X : array of shape (n_rows, n_features)
+    new : NewRows
     codes : ndarray of shape (n_rows,) or None
         Task of each row, -1 for an unknown task; None for a model whose tasks share
         their rows.
-    names : list of str or None
-        Name of the task of each row; None also for tasks that are numbers.
     is_predicted : ndarray of shape (n_rows,) or True
         Whether the model predicts the task of each row.
     """
 
-    X: Any
+    new: NewRows
     codes: Any
-    names: list[str] | None
     is_predicted: Any
+
+
+def _as_in_file(table: pd.DataFrame, fitted: Model, new: NewRows) -> pd.DataFrame:
+    """Return predictions with the numbers, times and identifiers of their rows."""
+    from mtlrun.data.reading.names import distinct
+    from mtlrun.data.reading.odd_columns import is_identifier
+
+    for kind, names_by_row in new.flags().items():
+        if kind in table:
+            table[kind] = ["; ".join(names) for names in names_by_row]
+    if new.table is None:
+        return table.assign(row=range(1, len(table) + 1))
+    frame = new.table.frame
+    kept = dict.fromkeys(fitted.about["input"].get("kept", ()))
+    targets = set(fitted.about.get("targets", ()))
+    for name in new.ignored:
+        if name in frame and name not in targets and is_identifier(frame[name]):
+            kept[name] = None
+    names = [name for name in kept if name in frame and name not in targets]
+    position = 1 + ("task" in table)
+    for name, column in zip(names, distinct(names, table), strict=True):
+        table.insert(position, column, frame[name].to_numpy())
+        position += 1
+    return table.assign(row=new.table.row_numbers())
 
 
 def _rows(
@@ -235,31 +263,31 @@ def _rows(
 
     path = Path(data)
     if path.suffix or path.exists():
-        X, names = _read_file(fitted, data, task, quiet)
+        new = _read_file(fitted, data, task, quiet)
     else:
-        X, names = _read_dataset(fitted, data, data_dir)
+        new = _read_dataset(fitted, data, data_dir)
+    for text in new.sentences(with_ranges=True):
+        say(f"{data}: {text}", error=True)
+    if fitted.by_task and new.without_task and task_name is None:
+        say(f"{new.without_task}: no predictions", error=True)
     if fitted.by_task and task_name is not None:
-        names = [task_name] * X.shape[0]
-    substitutes, is_predicted = fitted.predictable(names)
+        new = replace(new, tasks=[task_name] * new.X.shape[0])
+    substitutes, is_predicted = fitted.predictable(new.tasks)
     if task_name is None:
         codes = fitted.codes(substitutes, data)
     else:
         # Nothing is written for a name that was mistyped in the command itself.
-        codes = fitted.codes(names, "--task-name")
-    if not isinstance(names, list):
-        return _RowsToPredict(X, codes, None, is_predicted)
+        codes = fitted.codes(new.tasks, "--task-name")
     if np.any(is_predicted):
-        for text in fitted.unknown_tasks(names).sentences():
+        for text in fitted.unknown_tasks(new.tasks).sentences():
             if not np.all(is_predicted):
                 text += f". {_NO_PREDICTIONS}"
             say(f"{data}: {text}", error=True)
-    return _RowsToPredict(X, codes, names, is_predicted)
+    return _RowsToPredict(new, codes, is_predicted)
 
 
-def _read_file(
-    fitted: Model, data: str, task: str | None, quiet: bool
-) -> tuple[Any, Any]:
-    """Return X and tasks of the rows of a file, and print what is unusual about it."""
+def _read_file(fitted: Model, data: str, task: str | None, quiet: bool) -> NewRows:
+    """Return the rows of a file, and print which columns are ignored."""
     from mtlrun.data.roles.schema import read_rows
 
     schema = fitted.schema
@@ -271,11 +299,7 @@ def _read_file(
     ignored = [name for name in rows.ignored if name not in targets]
     if ignored and not quiet:
         say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
-    for text in rows.sentences():
-        say(f"{data}: {text}", error=True)
-    if fitted.by_task and rows.without_task:
-        say(f"{rows.without_task}: no predictions", error=True)
-    return rows.X, rows.tasks
+    return rows
 
 
 def _refuse_unknown_tasks(
@@ -296,12 +320,12 @@ def _refuse_unknown_tasks(
     raise DataError(f"{data}: no row names its task", "Fill the column of tasks.")
 
 
-def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
-    """Return X and tasks of the rows of a data set, and print how many have gaps.
+def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> NewRows:
+    """Return the rows of a data set.
 
     If the model was trained on the same data set, the options of the training apply.
     """
-    from mtlrun.data.roles.schema import count_gaps, gap_warning
+    from mtlrun.data.roles.schema import NewRows
     from mtlrun.data.sets.load import load_dataset
 
     trained_on = fitted.about["dataset"]
@@ -328,8 +352,7 @@ def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, A
             f"The model was trained on {trained_on['id']}; new rows for it can also "
             "come from a file.",
         )
-    for text in gap_warning(count_gaps(dataset.X, fitted.schema)):
-        say(f"{id}: {text}", error=True)
-    if dataset.task_id is None:
-        return dataset.X, None
-    return dataset.X, [dataset.tasks[t] for t in dataset.task_id]
+    tasks = None
+    if dataset.task_id is not None:
+        tasks = [dataset.tasks[t] for t in dataset.task_id]
+    return NewRows(fitted.schema, dataset.X, tasks)

@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from mtlrun.catalog.registry import build
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.roles.schema import training_ranges
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
 from mtlrun.engine.job import OWN_TABLE, Job, with_params
@@ -403,6 +404,8 @@ def _description(
     clock = dataset.clock
     if clock is not None and (clock.is_feature or has_elapsed):
         optional_inputs["clock"] = clock.to_dict()
+    # Columns that predictions show beside the task, although they are no features.
+    kept = [dataset.options.get(role) for role in ("time", "since_first", "group")]
     return {
         "name": training.id,
         "cell": job.key,
@@ -417,6 +420,8 @@ def _description(
             "categories": read.categories,
             "task_column": dataset.options.get("task"),
             "table": features is not None and features.is_table,
+            "ranges": training_ranges(read),
+            "kept": [name for name in kept if name],
             **optional_inputs,
         },
         "targets": dataset.targets,

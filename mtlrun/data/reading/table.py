@@ -94,6 +94,9 @@ class Table:
         among the features.
     locate : callable or None
         ``locate(row)`` returns the place of a row in the file.
+    lines : callable or None
+        ``lines()`` returns the number of each row in the file; None if they are counted
+        from 1.
     written : callable or None
         ``written(name)`` returns a column of numbers as the file writes it: ``07`` for
         7. None where numbers are typed.
@@ -116,6 +119,7 @@ class Table:
     numbered_tasks: bool = False
     order: list[str] = field(default_factory=list)
     locate: Callable[..., str] | None = None
+    lines: Callable[[], Sequence[int]] | None = None
     written: Callable[[str], pd.Series] | None = None
     source: Snapshot | None = None
     notes: list[str] = field(default_factory=list)
@@ -147,6 +151,15 @@ class Table:
         if self.locate is None:
             return f"{self.name}: row {row + 1}"
         return self.locate(row)
+
+    def row_numbers(self) -> np.ndarray:
+        """Return the number of each row, as messages name it."""
+        if self.lines is not None:
+            numbers = np.asarray(self.lines())
+            # pandas has other blanks than the reader of lines.
+            if len(numbers) == len(self.frame):
+                return numbers
+        return np.arange(1, len(self.frame) + 1)
 
     def column(self, name: str) -> pd.Series:
         """Return a column, dense.
