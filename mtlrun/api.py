@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,69 +11,36 @@ from mtlrun.chunks.compare import compare_chunks
 from mtlrun.chunks.table import chunk_files
 from mtlrun.comparison.compare import compare_table, refuse_output
 from mtlrun.comparison.leaderboard import Leaderboard
-from mtlrun.comparison.options import (
-    FOLDS,
-    REPEATS,
-    SPLITS,
-    CompareOptions,
-    TargetColumns,
-)
+from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.comparison.result import (
     Comparison,
 )
 from mtlrun.comparison.schedule import ignore
 from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import ConfigError, with_arguments
+from mtlrun.utils.options import part_of, with_fields
+
+
+@dataclass(frozen=True)
+class CompareArguments(CompareOptions, Roles, TargetColumns):
+    """Arguments of `compare`; their types, defaults and help stand in the bases."""
+
+    data: Any
+    _: KW_ONLY
+    test: Any = None
+    output: str | Path | None = None
+    say: Callable[[str], None] = ignore
+    finished: Callable[[Leaderboard], None] = ignore
+
+    def __post_init__(self) -> None:
+        # Lists may be iterators, which are read once.
+        for options in (TargetColumns, Roles, CompareOptions):
+            options.__post_init__(self)
 
 
 @with_arguments
-def compare(
-    data: Any,
-    *,
-    target: str | None = None,
-    task: str | None = None,
-    targets: str | Sequence[str] = (),
-    targets_last: int | None = None,
-    labels: str | Path | None = None,
-    test: Any = None,
-    task_type: str | None = None,
-    positive: str | None = None,
-    weight: str | None = None,
-    group: str | None = None,
-    time: str | None = None,
-    time_blocks: bool = False,
-    new_tasks: bool = False,
-    since_first: str | None = None,
-    transform: str | None = None,
-    drop: str | Sequence[str] = (),
-    categorical: str | Sequence[str] = (),
-    keep: str | Sequence[str] = (),
-    mixed: str = "error",
-    min_rows: int | None = None,
-    unseen: str = "error",
-    task_order: str | Sequence[str] = (),
-    also_grouped_by: str | Sequence[str] = (),
-    methods: str | Sequence[str] = (),
-    metric: str | None = None,
-    budget: float | None = None,
-    splits: int = SPLITS,
-    repeats: int = REPEATS,
-    folds: int = FOLDS,
-    seed: int = 0,
-    jobs: int = 1,
-    retries: int = 0,
-    calibrate: bool = False,
-    smallest_gain: float | None = None,
-    margin: float | None = None,
-    family: str | Sequence[str] = (),
-    curve: bool = False,
-    racing: bool = True,
-    backend: str | None = None,
-    scheduler: str | None = None,
-    output: str | Path | None = None,
-    say: Callable[[str], None] = ignore,
-    finished: Callable[[Leaderboard], None] = ignore,
-) -> Comparison:
+@with_fields(CompareArguments)
+def compare(arguments: CompareArguments) -> Comparison:
     """Compare multi-task methods and baselines on a table.
 
     Parameters
@@ -165,60 +133,16 @@ def compare(
     >>> sorted(result.leaderboard["method"])
     ['GraphMTL', 'IndependentRidge', 'IndependentRidgeCV', 'PooledRidge', 'TaskMean']
     """
-    columns = TargetColumns(
-        target=target,
-        targets=targets,
-        targets_last=targets_last,
-        labels=labels,
-    )
-    roles = Roles(
-        task=task,
-        task_type=task_type,
-        positive=positive,
-        weight=weight,
-        group=group,
-        time=time,
-        time_blocks=time_blocks,
-        new_tasks=new_tasks,
-        since_first=since_first,
-        transform=transform,
-        drop=drop,
-        categorical=categorical,
-        keep=keep,
-        mixed=mixed,
-        min_rows=min_rows,
-        unseen=unseen,
-        task_order=task_order,
-        also_grouped_by=also_grouped_by,
-    )
-    options = CompareOptions(
-        methods=methods,
-        metric=metric,
-        budget=budget,
-        splits=splits,
-        repeats=repeats,
-        folds=folds,
-        seed=seed,
-        jobs=jobs,
-        retries=retries,
-        calibrate=calibrate,
-        smallest_gain=smallest_gain,
-        margin=margin,
-        family=family,
-        curve=curve,
-        racing=racing,
-        backend=backend,
-        scheduler=scheduler,
-    )
+    values = vars(arguments)
     return run_comparison(
-        data,
-        columns,
-        roles,
-        options,
-        test=test,
-        output=output,
-        say=say,
-        finished=finished,
+        arguments.data,
+        part_of(values, TargetColumns),
+        replace(part_of(values, Roles), targets=()),
+        part_of(values, CompareOptions),
+        test=arguments.test,
+        output=arguments.output,
+        say=arguments.say,
+        finished=arguments.finished,
     )
 
 

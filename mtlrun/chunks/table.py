@@ -19,13 +19,7 @@ import pandas as pd
 
 from mtlrun.data.reading.files import data_file, suffix_of
 from mtlrun.data.reading.formats.text import checked_names, decode
-from mtlrun.data.reading.frames import (
-    column_name,
-    reading_parquet,
-    several,
-    typed,
-    whole_frame,
-)
+from mtlrun.data.reading.frames import reading_parquet, typed, whole_frame
 from mtlrun.data.reading.named_columns import matching, target_columns
 from mtlrun.data.reading.names import (
     MISSING,
@@ -39,6 +33,7 @@ from mtlrun.data.roles.weights import tasks_without_weight
 from mtlrun.errors import DataError, counted, listed, suggest
 from mtlrun.utils.io import derive_seed, open_regular
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
+from mtlrun.utils.text import column_name, several
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,9 +7,9 @@ import math
 import shlex
 import sys
 import time as clock
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,19 +23,17 @@ from mtlrun.cli.console import (
     say_prose,
 )
 from mtlrun.cli.options import OUTPUT_DEFAULT
+from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import counted
+from mtlrun.utils.options import PROTOCOL, part_of
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
     from mtlrun.comparison.leaderboard import Leaderboard
-    from mtlrun.comparison.options import CompareOptions, TargetColumns
     from mtlrun.comparison.result import Comparison
-    from mtlrun.data.roles.roles import Roles
     from mtlrun.show.report_table import ReportTable
 
-#: Make an option of the command, in one of the two panels of its help.
-column = partial(options.option, "Roles of the columns")
-protocol = partial(options.option, "How to compare")
 #: Columns of the leaderboard that only --explain prints. A narrow terminal drops them,
 #: too, in this order.
 DROP_FIRST = ("std", "splits", "better in", "seconds", "p (exploratory)")
@@ -54,6 +52,7 @@ MAX_WRITING_SHARE = 1 / 20
 SLOW_WRITING_SECONDS = 0.2
 
 
+@options.with_fields(TargetColumns, Roles, CompareOptions)
 def compare(
     data: Annotated[
         list[Path],
@@ -65,254 +64,13 @@ def compare(
             "larger than memory.",
         ),
     ],
-    target: Annotated[
-        str | None, column("COLUMN", "Column to predict.", "--target", "-t")
-    ] = None,
-    sheet: options.Sheet = None,
-    task: Annotated[
-        str | None, column("COLUMN", "Column that names the task of each row.")
-    ] = None,
-    targets: Annotated[
-        list[str] | None,
-        column(
-            "A,B,C",
-            "Several columns to predict, one task each, on the same rows; 'y*' stands "
-            "for all that match. Repeatable; names with commas in double quotes.",
-        ),
-    ] = None,
-    targets_last: Annotated[
-        int | None, column("N", "The last N columns are the columns to predict.", min=1)
-    ] = None,
-    labels: Annotated[
-        Path | None,
-        column("FILE.xml", "List of labels in Mulan's format: the columns to predict."),
-    ] = None,
-    task_type: Annotated[
-        str | None,
-        column(
-            "TYPE",
-            "binary, regression or multiclass (one task per class). Default: inferred "
-            "from the targets.",
-            autocompletion=options.words("binary", "regression", "multiclass"),
-        ),
-    ] = None,
-    positive: Annotated[
-        str | None, column("LABEL", "Label of the positive class (+1).")
-    ] = None,
-    weight: Annotated[
-        str | None, column("COLUMN", "Column with the weights of the rows.")
-    ] = None,
-    drop: Annotated[
-        list[str] | None, column("A,B,C", "Columns to ignore. Repeatable.")
-    ] = None,
-    categorical: Annotated[
-        list[str] | None,
-        column(
-            "A,B,C",
-            "Columns to treat as categories (one-hot encoded): numbers that are names, "
-            "and mixed columns. Repeatable.",
-        ),
-    ] = None,
-    mixed: Annotated[
-        str,
-        column(
-            "error|categories",
-            "Columns that mix numbers and words: report them all and stop, or treat "
-            "them as categories.",
-            autocompletion=options.words("error", "categories"),
-        ),
-    ] = "error",
-    keep: Annotated[
-        list[str] | None,
-        column(
-            "A,B,C",
-            "Columns to keep as features that would be left out as identifiers, such "
-            "as row numbers. Repeatable.",
-        ),
-    ] = None,
-    task_order: Annotated[
-        list[str] | None,
-        column(
-            "A,B,C",
-            "Order of the tasks, for methods that chain them (each task leans on its "
-            "neighbors, as years do). Tasks not named come after these. Default: "
-            "sorted, numbers by value. Repeatable.",
-        ),
-    ] = None,
-    transform: Annotated[
-        str | None,
-        column(
-            "log|sqrt|logit",
-            "Fit and compare on this scale of the columns to predict; predictions and "
-            "intervals are in their own units.",
-            autocompletion=options.words("log", "sqrt", "logit"),
-        ),
-    ] = None,
-    min_rows: Annotated[
-        int | None,
-        column(
-            "N",
-            "Leave out tasks with fewer rows than this. Default: all tasks are kept.",
-            min=1,
-        ),
-    ] = None,
     test: Annotated[
         Path | None,
-        protocol("FILE", "Table of test rows, instead of cross-validation."),
-    ] = None,
-    group: Annotated[
-        str | None,
-        protocol(
-            "COLUMN",
-            "Keep rows with the same value in the same fold, such as a pupil with "
-            "several rows.",
+        options.option(
+            PROTOCOL, "FILE", "Table of test rows, instead of cross-validation."
         ),
     ] = None,
-    also_grouped_by: Annotated[
-        list[str] | None,
-        column(
-            "A,B,C",
-            "Columns of further groups, within the tasks or across them, such as the "
-            "pupil where the task is the school: SmoothMTL gives each group a level. "
-            "They are not features. Repeatable.",
-        ),
-    ] = None,
-    time: Annotated[
-        str | None,
-        protocol(
-            "COLUMN",
-            "Predict the next rows of known tasks: test the last rows of each task, by "
-            "this number or date, after training on its earlier rows.",
-        ),
-    ] = None,
-    time_blocks: Annotated[
-        bool,
-        protocol(
-            None,
-            "With --time: test blocks of time over all tasks, each after training on "
-            "all rows before it.",
-            "--time-blocks",
-        ),
-    ] = False,
-    new_tasks: Annotated[
-        bool,
-        protocol(
-            None,
-            "Predict new tasks: test whole tasks, after training on the other ones.",
-            "--new-tasks",
-        ),
-    ] = False,
-    since_first: Annotated[
-        str | None,
-        column(
-            "COLUMN",
-            "Make the time since the first row of the task a feature, by this number "
-            "or date.",
-        ),
-    ] = None,
-    unseen: Annotated[
-        str,
-        protocol(
-            "error|mean",
-            "Tasks without training rows: raise an error, or predict with the mean of "
-            "all task models.",
-            autocompletion=options.words("error", "mean"),
-        ),
-    ] = "error",
-    methods: Annotated[
-        list[str] | None,
-        protocol(
-            "A,B,C",
-            "Methods to compare: names from `mtlrun list methods`, "
-            "package.module:Class, or default. Always included: TaskMean (the mean of "
-            "every task), IndependentRidge and IndependentRidgeCV (a model per task) "
-            "and PooledRidge (one for all), or the same for labels. Repeatable.",
-            autocompletion=options.methods,
-        ),
-    ] = None,
-    family: Annotated[
-        list[str] | None,
-        protocol(
-            "FAMILY=CLASS",
-            "Let a class of your own of --methods compete in the verdict, as one of "
-            "trivial, independent, pooled or multi-task: "
-            "multi-task=package.module:Class. Without it the class is only listed.",
-        ),
-    ] = None,
-    metric: Annotated[
-        str | None,
-        protocol(
-            "NAME",
-            "Score to compare by. Default: auc or log_loss for labels, rmse or nmse for "
-            "numbers.",
-            autocompletion=options.metrics,
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        protocol(
-            "MINUTES",
-            "Time limit: cheap methods come first, and what is finished by then is "
-            "compared.",
-        ),
-    ] = None,
-    splits: Annotated[int, protocol("K", "Folds of the cross-validation.", min=2)] = 5,
-    repeats: Annotated[
-        int,
-        protocol(
-            "R",
-            "How often the folds are drawn. More than once hardly changes the verdict.",
-            min=1,
-        ),
-    ] = 1,
-    smallest_gain: Annotated[
-        float | None,
-        protocol(
-            "GAIN",
-            "Smallest gain of interest: a share of the error, or points of AUC. "
-            "Default: 0.01, or 0.005 of AUC.",
-        ),
-    ] = None,
-    margin: Annotated[
-        float | None,
-        protocol(
-            "LOSS",
-            "Accepted loss: multi-task learning is safe if it has at most this much "
-            "more error than each alternative. Default: 0.02, or 0.01 of AUC.",
-        ),
-    ] = None,
-    folds: Annotated[
-        int | None, protocol("N", "Folds of the parameter search. Default: 5.", min=2)
-    ] = None,
-    curve: Annotated[
-        bool,
-        protocol(
-            None,
-            "Repeat the comparison with 10, 20 and 50% of the training rows of each "
-            "task.",
-            "--curve",
-        ),
-    ] = False,
-    racing: Annotated[
-        bool,
-        protocol(
-            None,
-            "Stop default methods that are far behind after the first folds of the "
-            "parameter search. Methods that --methods names are never stopped.",
-            "--racing/--no-racing",
-        ),
-    ] = True,
-    calibrate: Annotated[
-        bool,
-        protocol(
-            None, "Make the saved classifier predict probabilities.", "--calibrate"
-        ),
-    ] = False,
-    seed: Annotated[int, protocol("N", "Seed of the folds.", min=0)] = 0,
-    jobs: options.Jobs = 1,
-    backend: options.Backend = None,
-    scheduler: options.Scheduler = None,
-    retries: options.Retries = 0,
+    sheet: options.Sheet = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
     explain: Annotated[
         bool,
@@ -325,6 +83,7 @@ def compare(
     ] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,
+    **values: Any,
 ) -> None:
     """Compare multi-task methods and baselines on your own table.
 
@@ -338,67 +97,30 @@ def compare(
     data = [options.with_sheet(data[0], sheet), *data[1:]]
     # A file that does not exist is reported at once, before the imports below, which
     # take seconds.
+    labels = values["labels"]
     for path in filter(None, (*data, test, labels)):
         if not (path.is_dir() or glob.has_magic(str(path))):
             data_file(path)
     from mtlrun.comparison.compare import short_name
-    from mtlrun.comparison.options import FOLDS, CompareOptions, TargetColumns
     from mtlrun.comparison.result import refuse_tables
-    from mtlrun.data.roles.roles import Roles
     from mtlrun.engine.store import check_folder
 
     # The results are named after the table, not after Mulan's list of its labels.
     table = next((path for path in data if path.suffix != ".xml"), data[0])
-    ending = folder_ending(time, time_blocks=time_blocks, new_tasks=new_tasks)
+    ending = folder_ending(
+        values["time"],
+        time_blocks=values["time_blocks"],
+        new_tasks=values["new_tasks"],
+    )
     folder = output_dir / "compare" / f"{short_name(table)}{ending}"
     check_folder(folder, output_dir)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
-    columns = TargetColumns(
-        target=target,
-        targets=_not_blank(targets),
-        targets_last=targets_last,
-        labels=labels,
-    )
-    roles = Roles(
-        task=task,
-        task_type=task_type,
-        positive=positive,
-        weight=weight,
-        group=group,
-        time=time,
-        time_blocks=time_blocks,
-        new_tasks=new_tasks,
-        since_first=since_first,
-        transform=transform,
-        drop=_not_blank(drop),
-        categorical=_not_blank(categorical),
-        keep=_not_blank(keep),
-        mixed=mixed,
-        min_rows=min_rows,
-        unseen=unseen,
-        task_order=_not_blank(task_order),
-        also_grouped_by=_not_blank(also_grouped_by),
-    )
-    compare_options = CompareOptions(
-        methods=_method_names(methods),
-        metric=metric,
-        budget=budget,
-        splits=splits,
-        repeats=repeats,
-        folds=FOLDS if folds is None else folds,
-        seed=seed,
-        jobs=jobs,
-        retries=retries,
-        calibrate=calibrate,
-        smallest_gain=smallest_gain,
-        margin=margin,
-        family=_not_blank(family),
-        curve=curve,
-        racing=racing,
-        backend=backend,
-        scheduler=scheduler,
-    )
+    names = ",".join(values["methods"]).split(",")
+    values["methods"] = [name for name in map(str.strip, names) if name]
+    columns = part_of(values, TargetColumns)
+    roles = replace(part_of(values, Roles), targets=())
+    compare_options = part_of(values, CompareOptions)
     progress = CompareProgress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
     _show_files(result, folder, explain=explain)
@@ -582,17 +304,6 @@ class CompareProgress:
             self._write(self.pending)
         if self.file is not None and self.file.exists():
             say(f"finished so far: {self.file}", error=True)
-
-
-def _not_blank(texts: list[str] | None) -> tuple[str, ...]:
-    """Return the values of a repeatable option that are not blank."""
-    return tuple(text for text in texts or () if text.strip())
-
-
-def _method_names(texts: list[str] | None) -> tuple[str, ...]:
-    """Return the names of methods in texts that separate them with commas."""
-    names = ",".join(texts or ()).split(",")
-    return _not_blank([name.strip() for name in names])
 
 
 def _best_so_far(board: Leaderboard) -> str:

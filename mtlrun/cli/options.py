@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import shlex
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from mtlrun.errors import UserError
+from mtlrun.utils.options import RUN as HOW
+from mtlrun.utils.options import OptionHelp, typed_fields
 
 #: Panels of options in the help of a command.
 WHAT = "What to run"
-HOW = "How to run it"
 OUT = "Output"
 OUTPUT_DEFAULT = Path("results") / "runs"
 #: Environment variables that are read for options that are not given.
@@ -575,3 +577,77 @@ Debug = Annotated[
         callback=_keep_debug,
     ),
 ]
+
+
+#: Options of several commands, and completions, by the names of fields.
+_SHARED = {"jobs": Jobs, "backend": Backend, "scheduler": Scheduler}
+_COMPLETIONS = {"methods": methods, "metric": metrics}
+
+
+def _field_option(name: str, default: Any, option_help: OptionHelp) -> Any:
+    """Create the option of a field of a class of options."""
+    names = [f"--{name.replace('_', '-')}"]
+    if default is True:
+        names = [f"{names[0]}/--no-{names[0][2:]}"]
+    if option_help.short:
+        names.append(option_help.short)
+    completion = _COMPLETIONS.get(name)
+    if option_help.choices:
+        completion = words(*option_help.choices)
+    return option(
+        option_help.panel,
+        option_help.metavar,
+        option_help.help,
+        *names,
+        autocompletion=completion,
+    )
+
+
+def with_fields(
+    *classes: type[Any],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for each field of classes of options.
+
+    The command takes their values as ``**values``. Lists are empty if the option is not
+    given; blank texts in them are left out.
+    """
+    parameters = {}
+    lists = []
+    for cls in classes:
+        for field, kind, option_help in typed_fields(cls):
+            default = field.default
+            types = get_args(kind)
+            if field.name in _SHARED:
+                kind = _SHARED[field.name]
+            elif default == ():
+                lists.append(field.name)
+                kind = list[str] | None
+                default = None
+            elif Path in types:
+                kind = Path | None
+            if option_help is not None:
+                kind = Annotated[kind, _field_option(field.name, default, option_help)]
+            parameters[field.name] = inspect.Parameter(
+                field.name,
+                inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                default=default,
+                annotation=kind,
+            )
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(function, eval_str=True)
+        shown = list(signature.parameters.values())
+        # The last one is **values.
+        shown[1:-1] = [*parameters.values(), *shown[1:-1]]
+
+        @functools.wraps(function)
+        def call(**values: Any) -> None:
+            for name in lists:
+                texts = values[name] or ()
+                values[name] = tuple(text for text in texts if text.strip())
+            function(**values)
+
+        call.__signature__ = signature.replace(parameters=shown[:-1])  # type: ignore[attr-defined]
+        return call
+
+    return decorate

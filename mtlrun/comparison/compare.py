@@ -150,6 +150,7 @@ def compare_table(
             raise ConfigError(
                 f"--{name} is for data in chunks: a folder of files", "Use --jobs."
             )
+    read_families(options.family)
     source = _read_source(data, columns, roles, test)
     dataset = make_dataset(source.table, source.roles, source.test_table)
     # The data set is named after the file of the table.

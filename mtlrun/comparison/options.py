@@ -5,43 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mtlrun.comparison.candidates import read_families
-from mtlrun.data.reading.frames import several
 from mtlrun.errors import ConfigError
 from mtlrun.parallel.pool import Pool
+from mtlrun.utils.options import PROTOCOL, RUN, OptionHelp, check_minimums
 from mtlrun.utils.sizes import FOLDS as MAX_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow
+from mtlrun.utils.text import several
 
 #: Default number of folds of the comparison.
 SPLITS = 5
-#: Default number of times that these folds are drawn. More repeats hardly change a
-#: verdict: the noise is the one of the tested rows.
-REPEATS = 1
-#: Default number of folds of the search inside the training rows. The same folds decide
-#: between the methods of a strategy. With fewer folds, the poor selection of a baseline
-#: would count as a gain of multi-task learning.
-FOLDS = 5
-
-#: Smallest values of options.
-_MINIMUM = {"splits": 2, "repeats": 1, "folds": 2, "seed": 0, "retries": 0}
-#: Options that take one name or several.
-_LISTS = ("methods", "family")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetColumns:
     """Columns to predict, named in one of four ways; see `mtlrun.compare`."""
 
-    target: str | None = None
+    target: Annotated[
+        str | None, OptionHelp("COLUMN", "Column to predict.", short="-t")
+    ] = None
     targets: str | Sequence[str] = ()
-    targets_last: int | None = None
-    labels: str | Path | None = None
+    targets_last: Annotated[
+        int | None,
+        OptionHelp("N", "The last N columns are the columns to predict.", minimum=1),
+    ] = None
+    labels: Annotated[
+        str | Path | None,
+        OptionHelp(
+            "FILE.xml", "List of labels in Mulan's format: the columns to predict."
+        ),
+    ] = None
 
     def __post_init__(self) -> None:
         # Names may come in an index or array, which has no truth value.
         object.__setattr__(self, "targets", several(self.targets))
+        check_minimums(self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,35 +96,118 @@ class CompareOptions:
         If a value is impossible; names the option.
     """
 
-    methods: str | Sequence[str] = ()
-    metric: str | None = None
-    budget: float | None = None
-    splits: int = SPLITS
-    repeats: int = REPEATS
-    folds: int = FOLDS
-    seed: int = 0
+    methods: Annotated[
+        str | Sequence[str],
+        OptionHelp(
+            "A,B,C",
+            "Methods to compare: names from `mtlrun list methods`, "
+            "package.module:Class, or default. Always included: TaskMean (the mean of "
+            "every task), IndependentRidge and IndependentRidgeCV (a model per task) "
+            "and PooledRidge (one for all), or the same for labels. Repeatable.",
+            PROTOCOL,
+        ),
+    ] = ()
+    family: Annotated[
+        str | Sequence[str],
+        OptionHelp(
+            "FAMILY=CLASS",
+            "Let a class of your own of --methods compete in the verdict, as one of "
+            "trivial, independent, pooled or multi-task: "
+            "multi-task=my_module:MyClass. Without it the class is only listed.",
+            PROTOCOL,
+        ),
+    ] = ()
+    metric: Annotated[
+        str | None,
+        OptionHelp(
+            "NAME",
+            "Score to compare by. Default: auc or log_loss for labels, rmse or nmse for "
+            "numbers.",
+            PROTOCOL,
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        OptionHelp(
+            "MINUTES",
+            "Time limit: cheap methods come first, and what is finished by then is "
+            "compared.",
+            PROTOCOL,
+        ),
+    ] = None
+    splits: Annotated[
+        int, OptionHelp("K", "Folds of the cross-validation.", PROTOCOL, minimum=2)
+    ] = SPLITS
+    repeats: Annotated[
+        int,
+        OptionHelp(
+            "R",
+            "How often the folds are drawn. More than once hardly changes the verdict: "
+            "the noise is the one of the tested rows.",
+            PROTOCOL,
+            minimum=1,
+        ),
+    ] = 1
+    # With fewer inner folds, the poor selection of a baseline would count as a gain of
+    # multi-task learning.
+    folds: Annotated[
+        int, OptionHelp("N", "Folds of the parameter search.", PROTOCOL, minimum=2)
+    ] = 5
+    smallest_gain: Annotated[
+        float | None,
+        OptionHelp(
+            "GAIN",
+            "Smallest gain of interest: a share of the error, or points of AUC. "
+            "Default: 0.01, or 0.005 of AUC.",
+            PROTOCOL,
+        ),
+    ] = None
+    margin: Annotated[
+        float | None,
+        OptionHelp(
+            "LOSS",
+            "Accepted loss: multi-task learning is safe if it has at most this much "
+            "more error than each alternative. Default: 0.02, or 0.01 of AUC.",
+            PROTOCOL,
+        ),
+    ] = None
+    curve: Annotated[
+        bool,
+        OptionHelp(
+            None,
+            "Repeat the comparison with 10, 20 and 50% of the training rows of each "
+            "task.",
+            PROTOCOL,
+        ),
+    ] = False
+    racing: Annotated[
+        bool,
+        OptionHelp(
+            None,
+            "Stop default methods that are far behind after the first folds of the "
+            "parameter search. Methods that --methods names are never stopped.",
+            PROTOCOL,
+        ),
+    ] = True
+    calibrate: Annotated[
+        bool,
+        OptionHelp(None, "Make the saved classifier predict probabilities.", PROTOCOL),
+    ] = False
+    seed: Annotated[int, OptionHelp("N", "Seed of the folds.", PROTOCOL, minimum=0)] = 0
+    retries: Annotated[
+        int,
+        OptionHelp("N", "How often to retry a fit that fails.", RUN, minimum=0),
+    ] = 0
+    # The command line has these options in other commands, too.
     jobs: int = 1
-    retries: int = 0
-    calibrate: bool = False
-    smallest_gain: float | None = None
-    margin: float | None = None
-    family: str | Sequence[str] = ()
-    curve: bool = False
-    racing: bool = True
     backend: str | None = None
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
         # The options are frozen, but lists may be given as a single name.
-        for name in _LISTS:
-            object.__setattr__(self, name, several(getattr(self, name)))
-        for name, minimum in _MINIMUM.items():
-            value = getattr(self, name)
-            if not value >= minimum:
-                raise ConfigError(
-                    f"--{name} must be at least {minimum}, not {value:g}",
-                    f"Give {minimum} or more.",
-                )
+        object.__setattr__(self, "methods", several(self.methods))
+        object.__setattr__(self, "family", several(self.family))
+        check_minimums(self)
         remedy = "Choose a smaller number."
         allow("splits", self.splits, MAX_FOLDS, "folds", remedy)
         allow("folds", self.folds, MAX_FOLDS, "folds", remedy)
@@ -144,7 +226,6 @@ class CompareOptions:
                     f"--{name} takes a fraction from 0 to below 1, not {value:g}",
                     "For 7% write 0.07.",
                 )
-        read_families(self.family)
         # Refuses an impossible number of processes.
         Pool(self.jobs)
 

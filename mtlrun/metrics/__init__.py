@@ -33,7 +33,7 @@ _HOMES = {
     "auc_micro_per_task": "ranking",
     "auc_per_task": "ranking",
     "auc_samples_per_task": "ranking",
-    "average": "averages",
+    "average": "inputs",
     "average_precision_per_task": "ranking",
     "balanced_accuracy_per_task": "classification",
     "explained_variance_per_task": "regression",
@@ -51,7 +51,6 @@ _HOMES = {
 __all__ = list(_HOMES)
 
 if TYPE_CHECKING:
-    from mtlrun.metrics.averages import average as average
     from mtlrun.metrics.classification import accuracy_per_task as accuracy_per_task
     from mtlrun.metrics.classification import (
         balanced_accuracy_per_task as balanced_accuracy_per_task,
@@ -59,6 +58,7 @@ if TYPE_CHECKING:
     from mtlrun.metrics.classification import f1_per_task as f1_per_task
     from mtlrun.metrics.classification import labels_from_scores as labels_from_scores
     from mtlrun.metrics.classification import log_loss_per_task as log_loss_per_task
+    from mtlrun.metrics.inputs import average as average
     from mtlrun.metrics.layouts import LARGE_WEIGHT as LARGE_WEIGHT
     from mtlrun.metrics.ranking import FREQUENT as FREQUENT
     from mtlrun.metrics.ranking import auc_frequent_per_task as auc_frequent_per_task

@@ -7,8 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mtlrun.metrics.averages import weighted_mean
-from mtlrun.metrics.inputs import as_binary, binary_and_scores, labels_of_classes
+from mtlrun.metrics.inputs import (
+    as_binary,
+    binary_and_scores,
+    labels_of_classes,
+    weighted_mean,
+)
 from mtlrun.metrics.layouts import Array, per_task
 
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.metrics.averages import average
-from mtlrun.metrics.inputs import binary_and_scores
+from mtlrun.metrics.inputs import average, binary_and_scores
 from mtlrun.metrics.layouts import Array, per_task
 
 #: Rows of each class that a task needs for `auc_frequent_per_task`.

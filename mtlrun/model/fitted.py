@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.frames import column_names, ordered_columns
-from mtlrun.data.reading.names import class_task, distinct, is_number, normalized
+from mtlrun.data.reading.names import class_task, distinct, is_number
 from mtlrun.data.reading.table import Table, table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
@@ -48,7 +48,7 @@ from mtlrun.errors import (
 from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.features.table import TableFeatures, table_step
 from mtlrun.model.intervals import LEVEL, Intervals
-from mtlrun.utils.text import sanitize, table_text
+from mtlrun.utils.text import normalized, sanitize, table_text
 
 #: Default name of the column of tasks.
 TASK_COLUMN = "task"
@@ -339,8 +339,8 @@ class Model(BaseEstimator):
             # The estimator was fitted on one binary task per class.
             task_type = "multiclass"
         return Roles(
-            tuple(targets),
-            schema.task_column,
+            targets=tuple(targets),
+            task=schema.task_column,
             task_type=task_type,
             positive=facts.get("positive"),
             categorical=tuple(set(schema.categories) - set(levels)),

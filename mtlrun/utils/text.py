@@ -1,4 +1,4 @@
-"""Untrusted text made safe to display, and command lines with present names of options.
+"""Untrusted text made safe to display, names in tables, and command lines of old files.
 
 Standard library only.
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -116,3 +117,41 @@ def _written(character: str) -> str:
     if code < 256:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}"
+
+
+#: Blanks other than the space that look like one: no-break, figure, narrow no-break.
+_BLANKS = str.maketrans("\u00a0\u2007\u202f", "   ")
+
+
+#: Characters at the ends of a name that nobody sees: zero-width space, byte order mark.
+_INVISIBLE = "\u200b\ufeff"
+
+
+#: Line breaks inside a name, with the blanks around them.
+_BREAK = re.compile(r"\s*[\r\n]+\s*")
+
+
+def normalized(text: str) -> str:
+    """Return a name without blanks at its ends and in Unicode normal form NFC.
+
+    No-break spaces count as spaces. Names of columns, tasks, groups, categories and
+    labels all go through this function, so that names that look alike are equal.
+    """
+    if text.isascii():
+        return text.strip()
+    plain = text.translate(_BLANKS)
+    return unicodedata.normalize("NFC", plain.strip().strip(_INVISIBLE).strip())
+
+
+def column_name(name: Any) -> str:
+    """Return the name of a column in one line, normalized as all names are."""
+    return normalized(_BREAK.sub(" ", str(name)))
+
+
+def several(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return names of columns as tables have them; a text is the name of one column."""
+    if names is None:
+        return ()
+    if isinstance(names, str):
+        return (column_name(names),)
+    return tuple(map(column_name, names))

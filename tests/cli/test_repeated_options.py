@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mtlrun.data.reading.frames import column_name, several
 from mtlrun.errors import UserError
 from mtlrun.lab.row_filters import matching
+from mtlrun.utils.text import column_name, several
 
 COMPARE = importlib.import_module("mtlrun.api")
 

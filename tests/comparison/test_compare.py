@@ -554,7 +554,7 @@ def test_the_search_of_boosted_trees_is_halved_for_many_rows():
         facts = facts_of(
             data,
             Protocol.of(data, CompareOptions()),
-            Roles(("y",), task="school"),
+            Roles(targets=("y",), task="school"),
             list(by_label.values()),
         )
         assert (

@@ -40,7 +40,9 @@ def cohort(n_patients=30, seed=0):
 
 
 def dataset_of(frame, **roles):
-    return make_dataset(table_of_frame(frame), Roles(("value",), "patient", **roles))
+    return make_dataset(
+        table_of_frame(frame), Roles(targets=("value",), task="patient", **roles)
+    )
 
 
 def test_each_task_is_tested_on_rows_after_its_training_rows():

@@ -684,7 +684,7 @@ def test_strengths_refer_to_the_training_rows_of_a_task():
 def test_the_metadata_have_the_sizes_of_the_table():
     data = ragged(title="grades.csv")
     protocol = Protocol.of(data, CompareOptions(splits=4, repeats=3, folds=6))
-    facts = facts_of(data, protocol, Roles(("y",), task="task"), [])
+    facts = facts_of(data, protocol, Roles(targets=("y",), task="task"), [])
     assert numbers(facts[0].partition(":")[2])[:4] == [60, 2, 3, 20]
     assert any(numbers(fact)[:1] == [6] and "chosen" in fact for fact in facts)
     assert any(numbers(fact) == [-4, 3] or numbers(fact) == [4, 3] for fact in facts)

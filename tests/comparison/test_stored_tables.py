@@ -59,7 +59,7 @@ def random_table(seed):
     frame["y"] = rng.normal(size=N_ROWS)
     if seed % 3 == 0:
         frame["y"] = rng.choice(["yes", "no"], N_ROWS)
-    roles = Roles(("y",), "task", weight="weight", mixed="categories")
+    roles = Roles(targets=("y",), task="task", weight="weight", mixed="categories")
     source = TableSource(table_of_frame(frame, "frame"), None, roles)
     dataset = make_dataset(source.table, roles)
     dataset = replace(dataset, id="own", title="frame")

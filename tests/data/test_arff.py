@@ -15,12 +15,13 @@ from scipy import sparse
 import mtlrun
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.formats.arff import ArffTable, read_arff
-from mtlrun.data.reading.names import MISSING, Names, normalized
+from mtlrun.data.reading.names import MISSING, Names
 from mtlrun.data.reading.read import read_table
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.errors import DataError
+from mtlrun.utils.text import normalized
 
 HEAD = (
     "@relation r\n@attribute a numeric\n@attribute b {0,1}\n@attribute c real\n@data\n"

@@ -48,7 +48,9 @@ def table(rows=48, **columns):
 
 
 def dataset(frame, **roles):
-    return make_dataset(table_of_frame(frame), Roles(("y",), "task", **roles))
+    return make_dataset(
+        table_of_frame(frame), Roles(targets=("y",), task="task", **roles)
+    )
 
 
 def containers(frame, folder):
@@ -111,8 +113,10 @@ def test_spreadsheet_errors_are_rejected_in_every_container(tmp_path, error):
     frame = table(word=words)
     for source in containers(frame, tmp_path):
         with pytest.raises(DataError, match=f"{error}.*\n.*--drop word"):
-            make_dataset(read_table(source), Roles(("y",), "task"))
-        left = make_dataset(read_table(source), Roles(("y",), "task", drop=("word",)))
+            make_dataset(read_table(source), Roles(targets=("y",), task="task"))
+        left = make_dataset(
+            read_table(source), Roles(targets=("y",), task="task", drop=("word",))
+        )
         assert left.features == ["x"]
     schema = Schema(1, ("word",), table=True, categories={"word": ["u", "v"]})
     with pytest.raises(DataError, match=error):
@@ -274,7 +278,7 @@ def test_classes_of_targets_with_ambiguous_names_remain_separate_tasks():
             "a=k": np.resize(["no", "yes"], rows),
         }
     )
-    data = make_dataset(table_of_frame(frame), Roles(("a", "a=b", "a=k")))
+    data = make_dataset(table_of_frame(frame), Roles(targets=("a", "a=b", "a=k")))
     assert len(set(data.tasks)) == data.y.shape[1] == 7
     for target, column in (("a", 0), ("a=b", 3)):
         first = data.labels[target][0]
@@ -321,7 +325,7 @@ def test_missing_values_in_complete_training_columns_are_counted():
 def test_missing_values_in_test_rows_are_reported():
     test = table().astype({"x": object})
     test.loc[:4, "x"] = None
-    roles = Roles(("y",), "task")
+    roles = Roles(targets=("y",), task="task")
     data = make_dataset(table_of_frame(table()), roles, table_of_frame(test))
     assert "'x' (5)" in data.notes
     data = make_dataset(table_of_frame(table()), roles, table_of_frame(table()))

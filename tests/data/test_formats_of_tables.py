@@ -624,7 +624,7 @@ def test_parquet_and_compressed_text_match_the_frame(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(
         gzip.compress(frame.to_csv(index=False).encode())
     )
-    expected = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+    expected = make_dataset(table_of_frame(frame), Roles(targets=("y",), task="task"))
     np.testing.assert_array_equal(expected.X, X)
     for name in ("t.parquet", "t.csv.gz"):
         data = dataset(tmp_path / name, "y", task="task")
@@ -648,7 +648,7 @@ def test_frames_of_other_libraries_match_those_of_pandas(library):
         else other.Table.from_pandas(frame)
     )
     actual, expected = (
-        make_dataset(table_of_frame(table), Roles(("y",), "task"))
+        make_dataset(table_of_frame(table), Roles(targets=("y",), task="task"))
         for table in (other_frame, frame)
     )
     np.testing.assert_array_equal(actual.X, expected.X)
@@ -659,7 +659,7 @@ def test_the_index_of_a_frame_is_ignored_and_its_names_become_strings():
     frame = pd.DataFrame(
         np.column_stack([X, Y[:, 0], TASKS]), index=np.arange(12)[::-1] * 7
     )
-    data = make_dataset(table_of_frame(frame), Roles(("3",), "4"))
+    data = make_dataset(table_of_frame(frame), Roles(targets=("3",), task="4"))
     np.testing.assert_array_equal(data.X, X)
     assert data.features == ["0", "1", "2"]
     assert frame.columns.tolist() == [0, 1, 2, 3, 4]  # The user's frame is unchanged.

@@ -80,10 +80,12 @@ def test_a_decimal_comma_in_names_is_kept(tmp_path):
     """
     frame = BASE.assign(task=[0.25, -100.0, 3.0] * 8)
     (tmp_path / "c.csv").write_text(frame.to_csv(index=False, sep=";", decimal=","))
-    data = make_dataset(read_table(tmp_path / "c.csv"), Roles(("y",), "task"))
+    data = make_dataset(
+        read_table(tmp_path / "c.csv"), Roles(targets=("y",), task="task")
+    )
     assert (
         data.tasks
-        == make_dataset(read_table(frame), Roles(("y",), "task")).tasks
+        == make_dataset(read_table(frame), Roles(targets=("y",), task="task")).tasks
         == ["-100", "0.25", "3"]
     )
     schema = Schema(
@@ -104,7 +106,7 @@ def test_a_decimal_comma_in_names_is_kept(tmp_path):
         )
     )
     assert make_dataset(
-        read_table(tmp_path / "t.csv"), Roles(("y",), "task")
+        read_table(tmp_path / "t.csv"), Roles(targets=("y",), task="task")
     ).tasks == ["1,1", "1,10"]
 
 
@@ -159,7 +161,7 @@ def test_typed_numbers_match_the_name_of_the_same_number_or_are_rejected():
 def test_blanks_and_types_are_removed_before_names_are_compared():
     data = make_dataset(
         table_of_frame(BASE.assign(task=["A", "A ", " A", "B"] * 6)),
-        Roles(("y",), "task"),
+        Roles(targets=("y",), task="task"),
     )
     assert data.tasks == ["A", "B"]
     assert "'A'" in data.notes
@@ -171,7 +173,7 @@ def test_letters_are_equal_in_every_normal_form():
     frame = BASE.assign(
         task=[composed, other, "b"] * 8, word=[other, "c", composed] * 8
     )
-    data = make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+    data = make_dataset(table_of_frame(frame), Roles(targets=("y",), task="task"))
     assert data.tasks == ["b", composed]
     assert data.categories == {"word": ["c", composed]}
     assert composed in data.notes
@@ -182,12 +184,18 @@ def test_tasks_are_sorted_unless_an_order_is_given():
     assert name_order(["10", "9", "2.5"]) == ["2.5", "9", "10"]
     assert name_order(["w10", "w9", "a"]) == ["a", "w9", "w10"]
     table = table_of_frame(BASE.assign(task=["c", "a", "b"] * 8))
-    assert make_dataset(table, Roles(("y",), "task")).tasks == ["a", "b", "c"]
-    ordered = make_dataset(table, Roles(("y",), "task", task_order=("b", "c")))
+    assert make_dataset(table, Roles(targets=("y",), task="task")).tasks == [
+        "a",
+        "b",
+        "c",
+    ]
+    ordered = make_dataset(
+        table, Roles(targets=("y",), task="task", task_order=("b", "c"))
+    )
     assert ordered.tasks == ["b", "c", "a"]
     assert [ordered.tasks[t] for t in ordered.task_id[:3]] == ["c", "a", "b"]
     with pytest.raises(UnknownNameError, match="'d'"):
-        make_dataset(table, Roles(("y",), "task", task_order=("d",)))
+        make_dataset(table, Roles(targets=("y",), task="task", task_order=("d",)))
 
 
 def test_a_frame_is_stored_with_its_types():
@@ -228,7 +236,7 @@ def test_times_and_durations_are_rejected(texts):
         }
     )
     with pytest.raises(DataError, match="'took'"):
-        make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+        make_dataset(table_of_frame(frame), Roles(targets=("y",), task="task"))
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
@@ -267,7 +275,7 @@ def test_numbers_written_as_text_are_rejected(form, blank):
         {"amount": amounts, "y": RNG.normal(size=60), "task": ["a", "b"] * 30}
     )
     with pytest.raises(DataError, match="'amount'"):
-        make_dataset(table_of_frame(frame), Roles(("y",), "task"))
+        make_dataset(table_of_frame(frame), Roles(targets=("y",), task="task"))
 
 
 def test_weights_follow_their_rows_if_tasks_are_sorted_and_rows_left_out():
@@ -276,7 +284,8 @@ def test_weights_follow_their_rows_if_tasks_are_sorted_and_rows_left_out():
     )
     frame.loc[5, "y"] = np.nan
     data = make_dataset(
-        table_of_frame(frame), Roles(("y",), "task", weight="w", group=None, min_rows=4)
+        table_of_frame(frame),
+        Roles(targets=("y",), task="task", weight="w", group=None, min_rows=4),
     )
     kept = frame[(frame.task != "few") & frame.y.notna() & (frame.w > 0)]
     np.testing.assert_allclose(data.source[WEIGHT], kept.w / kept.w.mean())
@@ -289,7 +298,7 @@ def test_constant_targets_are_dropped_and_a_dropped_label_is_not_a_target(
 ):
     frame = BASE.assign(a=BASE.x > 0, b=BASE.y > 0, c=False)
     table = table_of_frame(frame.drop(columns="y"))
-    data = make_dataset(table, Roles(("a", "b", "c")))
+    data = make_dataset(table, Roles(targets=("a", "b", "c")))
     assert (data.tasks, data.targets, data.features) == (["a", "b"], ["a", "b"], ["x"])
     assert "c has a single value" in data.notes
     assert target_columns(table, targets="?", drop=("c", "x")) == ("a", "b")
@@ -363,7 +372,7 @@ def test_lists_in_cells_are_rejected_if_a_number_or_a_name_is_needed(tmp_path):
     with pytest.raises(DataError, match="'x'"):
         make_dataset(
             read_table(tmp_path / "t.parquet"),
-            Roles(("y",), "task", task_type="regression"),
+            Roles(targets=("y",), task="task", task_type="regression"),
         )
 
 
@@ -580,7 +589,7 @@ def test_integers_beyond_all_floats_are_refused_with_their_column(huge, column, 
     cells = [*others, huge] * 8
     frame[column] = pd.Series(cells, dtype=object)
     with pytest.raises(DataError, match=f"'{column}'"):
-        make_dataset(table_of_frame(frame), Roles("y", "t", keep="*"))
+        make_dataset(table_of_frame(frame), Roles(targets="y", task="t", keep="*"))
 
 
 @pytest.mark.parametrize("huge", HUGE, ids=["long", "negative", "longer"])

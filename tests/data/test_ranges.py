@@ -153,7 +153,7 @@ def test_data_sets_loaded_by_name_are_checked():
 def test_targets_without_a_value_on_the_new_scale_are_refused_with_their_row(
     transform, refused, accepted
 ):
-    roles = Roles("y", "task", transform=transform)
+    roles = Roles(targets="y", task="task", transform=transform)
     columns = {"task": ["a", "b"] * 3, "x": np.arange(6.0)}
     for value in accepted:
         y = [value, 0.25, 0.5, 0.75, 0.125, 0.25]

@@ -548,7 +548,9 @@ def test_tasks_of_one_row_are_counted_and_a_majority_of_them_is_asked_about(
     frame = pd.DataFrame({"a": np.arange(float(sum(sizes)))})
     frame["school"] = np.repeat([f"s{t}" for t in range(len(sizes))], sizes)
     frame["mark"] = np.where(frame.school == "s1", np.nan, frame.a**2)
-    notes = make_dataset(table_of_frame(frame), Roles(("mark",), "school")).notes
+    notes = make_dataset(
+        table_of_frame(frame), Roles(targets=("mark",), task="school")
+    ).notes
     few = f"{n_single} of {len(sizes)} tasks with fewer than 4 rows are kept"
     assert f"{few} ({n_single} of them have one row)" in notes
     assert ("swapped?" in notes) == is_asked
@@ -557,7 +559,7 @@ def test_tasks_of_one_row_are_counted_and_a_majority_of_them_is_asked_about(
 def test_a_target_that_is_constant_in_training_is_left_out_whatever_the_test_rows_hold():
     frame = marks().assign(c=1.0).drop(columns=["school", "grade", "w", "day"])
     test = frame.head(6).assign(c=np.arange(6.0))
-    roles = Roles(("mark", "b", "c"))
+    roles = Roles(targets=("mark", "b", "c"))
     dataset = make_dataset(
         table_of_frame(frame), roles, table_of_frame(test, "test rows")
     )
@@ -570,6 +572,6 @@ def test_remarks_that_fill_few_cells_need_more_repeated_words(n_filled, is_kept)
     remarks = np.resize([f"word {k}" for k in range(35)], 100).astype(object)
     remarks[n_filled:] = None
     frame = marks(100, 4).assign(remark=remarks)
-    roles = Roles(("mark",), "school", drop=("grade", "w", "day"))
+    roles = Roles(targets=("mark",), task="school", drop=("grade", "w", "day"))
     dataset = make_dataset(table_of_frame(frame), roles)
     assert ("remark" in dataset.features) == is_kept

@@ -174,7 +174,8 @@ def test_classes_of_ragged_tasks_are_tasks_with_separate_rows():
         )
     )
     data = make_dataset(
-        table_of_frame(frame), Roles(("level",), "school", drop=("y1", "y2"))
+        table_of_frame(frame),
+        Roles(targets=("level",), task="school", drop=("y1", "y2")),
     )
     assert data.labels == {"north": ["low", "mid"], "south": ["low", "mid", "top"]}
     assert data.tasks == ["north=mid", "south=low", "south=mid", "south=top"]
@@ -191,7 +192,8 @@ def test_classes_of_ragged_tasks_are_tasks_with_separate_rows():
 def test_classes_beside_two_labels_and_a_task_with_a_single_class_are_handled():
     frame = FRAME.assign(passed=np.where(FRAME.y1 > 0, "yes", "no"))
     data = make_dataset(
-        table_of_frame(frame), Roles(("level", "passed"), drop=("y1", "y2", "school"))
+        table_of_frame(frame),
+        Roles(targets=("level", "passed"), drop=("y1", "y2", "school")),
     )
     assert data.tasks == ["level=low", "level=mid", "level=top", "passed"]
     assert data.labels == {"level": ["low", "mid", "top"], "passed": ["no", "yes"]}
@@ -200,7 +202,8 @@ def test_classes_beside_two_labels_and_a_task_with_a_single_class_are_handled():
         [FRAME, FRAME[:5].assign(school="west", level="low")], ignore_index=True
     )
     dataset = make_dataset(
-        table_of_frame(third), Roles(("level",), "school", drop=("y1", "y2"))
+        table_of_frame(third),
+        Roles(targets=("level",), task="school", drop=("y1", "y2")),
     )
     assert len(dataset.y) == 40
     assert "one class left out: west" in dataset.notes
@@ -256,7 +259,9 @@ def test_dates_and_versions_are_not_numbers_written_as_text():
         day=[f"{k % 28 + 1:02d}.03.2020" for k in range(40)],
         part=np.resize(["1.2.3", "1.2.4", "2.0.0"], 40),
     )
-    data = make_dataset(table_of_frame(frame), Roles(("y1",), "school", drop=("y2",)))
+    data = make_dataset(
+        table_of_frame(frame), Roles(targets=("y1",), task="school", drop=("y2",))
+    )
     assert {"day", "part", "level"} == set(data.categories)
 
 
@@ -266,7 +271,7 @@ def test_messages_list_only_a_few_of_very_many_columns():
     wide = pd.DataFrame(RNG.normal(size=(8, 1185)), columns=names)
     table = table_of_frame(wide.assign(school=np.repeat(["a", "b"], 4)))
     with pytest.raises(UnknownNameError) as caught:
-        make_dataset(table, Roles(("weight of the leaves",), "school"))
+        make_dataset(table, Roles(targets=("weight of the leaves",), task="school"))
     assert len(str(caught.value)) < 400
     assert "more" in str(caught.value)
     with pytest.raises(DataError) as caught:
@@ -274,7 +279,9 @@ def test_messages_list_only_a_few_of_very_many_columns():
     assert len(str(caught.value)) < 400
     gone = pd.DataFrame(np.nan, index=range(8), columns=names[2:])
     frame = pd.concat([wide[names[:2]], gone, table.frame["school"]], axis=1)
-    notes = make_dataset(table_of_frame(frame), Roles(("gene 0",), "school")).notes
+    notes = make_dataset(
+        table_of_frame(frame), Roles(targets=("gene 0",), task="school")
+    ).notes
     assert (
         "left out as empty: gene 2, gene 3, gene 4, gene 5, gene 6 and 1178 more"
         in notes
@@ -348,12 +355,12 @@ def test_a_blank_row_is_rejected_as_such(tmp_path, container):
     if container == "parquet":
         blank.to_parquet(source)
     with pytest.raises(DataError, match=r"all cells of the row are empty\n.*dropna"):
-        make_dataset(read_table(source), Roles(("y1",), task="school"))
+        make_dataset(read_table(source), Roles(targets=("y1",), task="school"))
 
 
 def test_tasks_that_look_like_encoded_targets_are_noted():
     encoded = FRAME.assign(school=FRAME.groupby("school").y1.transform("mean"))
-    roles = Roles(("y1",), task="school")
+    roles = Roles(targets=("y1",), task="school")
     assert "target encoding" in make_dataset(table_of_frame(encoded), roles).notes
     ranks = FRAME.assign(school=encoded.school.rank(method="dense"))
     tenths = FRAME.assign(school=np.float32(ranks.school / 10))
@@ -371,7 +378,7 @@ def test_categories_of_integers_remain_categories_in_a_parquet_file(tmp_path):
     """Parquet stores their integers; pandas describes them as categories."""
     frame = FRAME.assign(hours=pd.Categorical(np.arange(40) % 3 * 10))
     frame.to_parquet(tmp_path / "t.parquet")
-    roles = Roles(("y1",), task="school", drop=("y2",))
+    roles = Roles(targets=("y1",), task="school", drop=("y2",))
     for source in (frame, tmp_path / "t.parquet"):
         data = make_dataset(read_table(source), roles)
         assert data.categories["hours"] == ["0", "10", "20"]
@@ -381,7 +388,7 @@ def test_objects_that_are_integers_with_gaps_are_numbers():
     objects = pd.Series([None, *range(1, 40)], dtype=object)
     data = make_dataset(
         table_of_frame(FRAME.assign(hours=objects)),
-        Roles(("y1",), task="school", keep=("hours",)),
+        Roles(targets=("y1",), task="school", keep=("hours",)),
     )
     assert "hours" not in data.categories
     hours = data.X[:, data.features.index("hours")]

@@ -56,7 +56,7 @@ def dataset_of(frame, test=None, **roles):
     test_table = None
     if test is not None:
         test_table = table_of_frame(test, "test rows")
-    roles = Roles(("y",), "patient", **roles)
+    roles = Roles(targets=("y",), task="patient", **roles)
     return make_dataset(table_of_frame(frame), roles, test_table)
 
 
@@ -122,7 +122,7 @@ def test_training_rows_have_the_same_times_in_files_and_frames(tmp_path, form, s
         frame.to_parquet(path)
     else:
         write(path, index=False)
-    roles = Roles(("y",), "patient", since_first="visit")
+    roles = Roles(targets=("y",), task="patient", since_first="visit")
     of_file = make_dataset(read_table(path), roles)
     of_frame = make_dataset(table_of_frame(frame), roles)
     np.testing.assert_allclose(of_file.X, of_frame.X, atol=1e-8)

@@ -34,16 +34,16 @@ from mtlrun.model.fitted import Model
 #: Roles of the columns, by kind of targets
 ROLES = {
     kind: Roles(
-        ("y", "z"),
-        None,
+        targets=("y", "z"),
+        task=None,
         task_type=task_type,
         group="group",
         categorical=("word", "task"),
     )
     if "targets" in kind
     else Roles(
-        ("y",),
-        "task",
+        targets=("y",),
+        task="task",
         task_type=task_type,
         group="group",
         categorical=("word",),

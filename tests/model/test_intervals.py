@@ -359,7 +359,7 @@ def test_targets_outside_the_domain_of_the_transformation_are_rejected(
 ):
     frame = patients(3).assign(value=RNG.uniform(0.1, 0.9, 24))
     frame.loc[4, "value"] = value
-    roles = Roles(("value",), "patient", transform=transform)
+    roles = Roles(targets=("value",), task="patient", transform=transform)
     with pytest.raises(DataError) as caught:
         make_dataset(table_of_frame(frame), roles)
     assert f"--transform {transform}" in caught.value.remedy
@@ -369,7 +369,8 @@ def test_labels_cannot_be_transformed():
     frame = patients(3).assign(value=np.tile(["a", "b"], 12))
     with pytest.raises(DataError):
         make_dataset(
-            table_of_frame(frame), Roles(("value",), "patient", transform="log")
+            table_of_frame(frame),
+            Roles(targets=("value",), task="patient", transform="log"),
         )
 
 

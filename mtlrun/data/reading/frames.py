@@ -11,7 +11,7 @@ import io
 import math
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,21 +25,12 @@ from pandas.api.types import (
     is_object_dtype,
 )
 
-from mtlrun.data.reading.names import normalized
 from mtlrun.errors import DataError
 from mtlrun.problem.taskdata import is_sparse
 from mtlrun.utils.rows import take
+from mtlrun.utils.text import column_name
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-#: Line breaks inside a name, with the blanks around them.
-_BREAK = re.compile(r"\s*[\r\n]+\s*")
-
-
-def column_name(name: Any) -> str:
-    """Return the name of a column in one line, normalized as all names are."""
-    return normalized(_BREAK.sub(" ", str(name)))
 
 
 def column_names(table: Any) -> list[Any] | None:
@@ -567,12 +558,3 @@ def no_date(cell: Any) -> Any:
     if isinstance(cell, dt.date | np.datetime64):
         return str(cell)
     return cell
-
-
-def several(names: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return names of columns as tables have them; a text is the name of one column."""
-    if names is None:
-        return ()
-    if isinstance(names, str):
-        return (column_name(names),)
-    return tuple(map(column_name, names))

@@ -9,10 +9,10 @@ from typing import Any
 from xml.parsers import expat
 
 from mtlrun.data.reading.files import DataFile, data_file
-from mtlrun.data.reading.frames import column_name, several
 from mtlrun.data.reading.names import quoted_list, separated
 from mtlrun.data.reading.table import Table
 from mtlrun.errors import DataError, UnknownNameError, counted
+from mtlrun.utils.text import column_name, several
 
 
 def target_columns(

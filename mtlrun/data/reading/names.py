@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.errors import DataError, listed
+from mtlrun.utils.text import normalized
 
 Array = np.ndarray
 
@@ -43,10 +44,6 @@ _MISSING = frozenset(MISSING)
 _ERROR = re.compile(
     r"#[¡¿]?[^\W\d_][^\W_]*(/0)?[!?]|#GETTING_DATA|#ERR\d{3}!|ERR:\d{3}"
 )
-#: Blanks other than the space that look like one: no-break, figure, narrow no-break.
-_BLANKS = str.maketrans("\u00a0\u2007\u202f", "   ")
-#: Characters at the ends of a name that nobody sees: zero-width space, byte order mark.
-_INVISIBLE = "\u200b\ufeff"
 _WHOLE = re.compile(r"([-+]?[0-9]+)\.0")
 _DIGITS = re.compile(r"([0-9]+)")
 #: Zeros behind the point of a whole number, and zeros in front of other digits.
@@ -285,18 +282,6 @@ def _name(value: Any, column: Any) -> str:
             return str(value.date())
         return str(value)
     return normalized(str(value))
-
-
-def normalized(text: str) -> str:
-    """Return a name without blanks at its ends and in Unicode normal form NFC.
-
-    No-break spaces count as spaces. Names of columns, tasks, groups, categories and
-    labels all go through this function, so that names that look alike are equal.
-    """
-    if text.isascii():
-        return text.strip()
-    plain = text.translate(_BLANKS)
-    return unicodedata.normalize("NFC", plain.strip().strip(_INVISIBLE).strip())
 
 
 def similar_names(unknown: Iterable[str], names: Iterable[str]) -> dict[str, str]:

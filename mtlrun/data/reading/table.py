@@ -19,7 +19,6 @@ from scipy import sparse
 
 from mtlrun.data.reading.files import Snapshot
 from mtlrun.data.reading.frames import (
-    column_name,
     column_names,
     nameable,
     no_date,
@@ -33,7 +32,6 @@ from mtlrun.data.reading.names import (
     drop_option,
     is_number,
     is_spreadsheet_error,
-    normalized,
     texts_of,
     without_markers,
 )
@@ -42,6 +40,7 @@ from mtlrun.utils.sizes import (
     SPARSE_COLUMNS,
     allow,
 )
+from mtlrun.utils.text import column_name, normalized
 
 #: Columns of formats without names: the target and the task of svmlight files and
 #: MATLAB cells, and sequences.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
+from typing import Annotated
 
-from mtlrun.data.reading.frames import several
-from mtlrun.data.reading.names import normalized
+from mtlrun.utils.options import PROTOCOL, OptionHelp, check_minimums
+from mtlrun.utils.text import normalized, several
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Roles:
     """Roles of the columns of a table.
 
-    This is the only definition of their types and defaults: `mtlrun.compare` and its
-    command fill a `Roles`, and the reader of cards (`read`) takes its fields as options.
+    Declared here for `mtlrun.compare`, its command, and the reader of cards (`read`).
 
     Attributes
     ----------
@@ -67,26 +67,148 @@ class Roles:
     """
 
     # A single name stands for a list of one name; the attributes are always tuples.
-    targets: str | Sequence[str] = ()
-    task: str | None = None
-    _: KW_ONLY
-    task_type: str | None = None
-    positive: str | None = None
-    weight: str | None = None
-    group: str | None = None
-    time: str | None = None
-    drop: str | Sequence[str] = ()
-    categorical: str | Sequence[str] = ()
-    min_rows: int | None = None
-    unseen: str = "error"
-    task_order: str | Sequence[str] = ()
-    keep: str | Sequence[str] = ()
-    mixed: str = "error"
-    also_grouped_by: str | Sequence[str] = ()
-    time_blocks: bool = False
-    new_tasks: bool = False
-    since_first: str | None = None
-    transform: str | None = None
+    targets: Annotated[
+        str | Sequence[str],
+        OptionHelp(
+            "A,B,C",
+            "Several columns to predict, one task each, on the same rows; 'y*' stands "
+            "for all that match. Repeatable; names with commas in double quotes.",
+        ),
+    ] = ()
+    task: Annotated[
+        str | None, OptionHelp("COLUMN", "Column that names the task of each row.")
+    ] = None
+    task_type: Annotated[
+        str | None,
+        OptionHelp(
+            "TYPE",
+            "binary, regression or multiclass (one task per class). Default: inferred "
+            "from the targets.",
+            choices=("binary", "regression", "multiclass"),
+        ),
+    ] = None
+    positive: Annotated[
+        str | None, OptionHelp("LABEL", "Label of the positive class (+1).")
+    ] = None
+    weight: Annotated[
+        str | None, OptionHelp("COLUMN", "Column with the weights of the rows.")
+    ] = None
+    drop: Annotated[
+        str | Sequence[str], OptionHelp("A,B,C", "Columns to ignore. Repeatable.")
+    ] = ()
+    categorical: Annotated[
+        str | Sequence[str],
+        OptionHelp(
+            "A,B,C",
+            "Columns to treat as categories (one-hot encoded): numbers that are names, "
+            "and mixed columns. Repeatable.",
+        ),
+    ] = ()
+    mixed: Annotated[
+        str,
+        OptionHelp(
+            "error|categories",
+            "Columns that mix numbers and words: report them all and stop, or treat "
+            "them as categories.",
+            choices=("error", "categories"),
+        ),
+    ] = "error"
+    keep: Annotated[
+        str | Sequence[str],
+        OptionHelp(
+            "A,B,C",
+            "Keep these columns as features although they look like identifiers, such "
+            "as row numbers. Repeatable.",
+        ),
+    ] = ()
+    task_order: Annotated[
+        str | Sequence[str],
+        OptionHelp(
+            "A,B,C",
+            "Order of the tasks, for methods that chain them (each task leans on its "
+            "neighbors, as years do). Tasks not named come after these. Default: "
+            "sorted, numbers by value. Repeatable.",
+        ),
+    ] = ()
+    also_grouped_by: Annotated[
+        str | Sequence[str],
+        OptionHelp(
+            "A,B,C",
+            "Columns of further groups, within the tasks or across them, such as the "
+            "pupil where the task is the school: SmoothMTL gives each group a level. "
+            "They are not features. Repeatable.",
+        ),
+    ] = ()
+    transform: Annotated[
+        str | None,
+        OptionHelp(
+            "log|sqrt|logit",
+            "Fit and compare on this scale of the columns to predict; predictions and "
+            "intervals are in their own units.",
+            choices=("log", "sqrt", "logit"),
+        ),
+    ] = None
+    since_first: Annotated[
+        str | None,
+        OptionHelp(
+            "COLUMN",
+            "Make the time since the first row of the task a feature, by this number "
+            "or date.",
+        ),
+    ] = None
+    min_rows: Annotated[
+        int | None,
+        OptionHelp(
+            "N",
+            "Leave out tasks with fewer rows than this. Default: all tasks are kept.",
+            minimum=1,
+        ),
+    ] = None
+    group: Annotated[
+        str | None,
+        OptionHelp(
+            "COLUMN",
+            "Keep rows with the same value in the same fold, such as a pupil with "
+            "several rows.",
+            PROTOCOL,
+        ),
+    ] = None
+    time: Annotated[
+        str | None,
+        OptionHelp(
+            "COLUMN",
+            "Predict the next rows of known tasks: test the last rows of each task, by "
+            "this number or date, after training on its earlier rows.",
+            PROTOCOL,
+        ),
+    ] = None
+    time_blocks: Annotated[
+        bool,
+        OptionHelp(
+            None,
+            "With --time: test blocks of time over all tasks, each after training on "
+            "all rows before it.",
+            PROTOCOL,
+        ),
+    ] = False
+    new_tasks: Annotated[
+        bool,
+        OptionHelp(
+            None,
+            "Predict new tasks: test whole tasks, after training on the other ones.",
+            PROTOCOL,
+        ),
+    ] = False
+    unseen: Annotated[
+        str,
+        OptionHelp(
+            "error|mean",
+            "Tasks without training rows: raise an error, or predict with the mean of "
+            "all task models.",
+            PROTOCOL,
+            choices=("error", "mean"),
+        ),
+    ] = "error"
 
     def __post_init__(self) -> None:
         # Columns are found by normalized names, whoever wrote the option or the card.
@@ -97,3 +219,4 @@ class Roles:
         lists = ("targets", "drop", "categorical", "keep", "task_order")
         for name in (*lists, "also_grouped_by"):
             object.__setattr__(self, name, several(getattr(self, name)))
+        check_minimums(self)

@@ -14,16 +14,11 @@ from scipy import sparse
 
 from mtlrun.data.clock import Clock
 from mtlrun.data.dataset import Dataset, check_large
-from mtlrun.data.reading.names import (
-    Known,
-    Names,
-    as_written,
-    normalized,
-    similar_names,
-)
+from mtlrun.data.reading.names import Known, Names, as_written, similar_names
 from mtlrun.data.reading.read import read_table
 from mtlrun.data.reading.table import SEQUENCE, Table
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
+from mtlrun.utils.text import normalized
 
 _OTHER_MODEL = "Is it the right model? model.json beside it says on what it was fitted."
 

@@ -67,8 +67,8 @@ def read_csv(
     """
     table = text_table(next(iter(files.values())), delimiter=delimiter, header=True)
     roles = Roles(
-        target,
-        task,
+        targets=target,
+        task=task,
         task_type=card.task_type,
         positive=positive,
         drop=drop,

@@ -24,10 +24,10 @@ import pandas as pd
 from scipy import sparse
 
 from mtlrun.data.reading.files import DataFile
-from mtlrun.data.reading.frames import column_name
 from mtlrun.data.reading.names import TrainingColumns, is_missing, is_number, whole
 from mtlrun.data.reading.table import Table, refuse_equal_names
 from mtlrun.errors import DataError, counted, shorten
+from mtlrun.utils.text import column_name
 
 _BLOCK = 1 << 20  # characters
 _SHOWN = 40  # characters of a wrong value

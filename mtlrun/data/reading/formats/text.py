@@ -18,7 +18,6 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.reading.files import DataFile
-from mtlrun.data.reading.frames import column_name
 from mtlrun.data.reading.names import (
     MISSING,
     TrainingColumns,
@@ -30,6 +29,7 @@ from mtlrun.data.reading.names import (
 from mtlrun.data.reading.table import Table, note_numbers, type_objects
 from mtlrun.errors import DataError, counted
 from mtlrun.utils.sizes import COLUMNS, LINES_BEFORE, allow
+from mtlrun.utils.text import column_name
 
 #: Since pandas 3.1, numbers are read exactly by default, and the option is deprecated.
 _EXACT: dict[str, Any] = {}

@@ -19,7 +19,7 @@ from mtlrun.data.reading.formats.text import (
     checked_names,
     names_columns,
 )
-from mtlrun.data.reading.frames import column_name, typed
+from mtlrun.data.reading.frames import typed
 from mtlrun.data.reading.names import (
     TrainingColumns,
     number_name,
@@ -35,6 +35,7 @@ from mtlrun.data.reading.table import (
 )
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
 from mtlrun.utils.sizes import SHEET_CELLS, SHEET_CELLS_PER_BYTE, allow, allow_members
+from mtlrun.utils.text import column_name
 
 #: Rows of titles above the names of columns, at most.
 MAX_TITLE_ROWS = 5
