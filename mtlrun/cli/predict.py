@@ -302,9 +302,7 @@ def _read_file(fitted: Model, data: str, task: str | None, quiet: bool) -> NewRo
     return rows
 
 
-def _refuse_unknown_tasks(
-    fitted: Model, data: str, names: list[str] | None, output: Path
-) -> None:
+def _refuse_unknown_tasks(fitted: Model, data: str, names: Any, output: Path) -> None:
     """Raise the error of a file without any task that the model can predict.
 
     The rows are written first, so that a program finds as many as it sent. The exit

@@ -175,7 +175,7 @@ def compare_table(
     has_multitask = any(candidate.family == MULTITASK for candidate in candidates)
     if has_multitask and test_seconds <= allowed_seconds:
         outlooks.insert(0, differences(dataset))
-    remarks = [line for line in outlooks if line]
+    remarks = [*dataset.edits, *(line for line in outlooks if line)]
     remarks += alarm_lines(findings(source.table, source.roles))
     facts += remarks
     lines = facts

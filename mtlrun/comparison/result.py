@@ -46,6 +46,7 @@ from mtlrun.data.reading.files import Snapshot, data_file, digest, suffix_of
 from mtlrun.data.reading.frames import dump_frame
 from mtlrun.data.reading.names import class_task, distinct
 from mtlrun.data.reading.table import Table
+from mtlrun.data.roles.check import tidy
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.weights import weights_of
 from mtlrun.data.sets.load import fingerprint_of, load_dataset
@@ -809,7 +810,13 @@ class TableSource:
         roles = self.roles
         if not roles.targets:
             roles = replace(roles, task=roles.task or self.table.default_task)
-        if self.table.source is None:
+        table = self.table
+        test_table = self.test_table
+        if table.source is None:
+            # Far cells of columns that are not used count, too.
+            table = _stored_rows(table, roles)
+            table, _, _ = tidy(table, len(table.frame), roles)
+            roles = replace(roles, drop_rows=False, clip=False)
             used = {
                 *roles.targets,
                 roles.task,
@@ -822,10 +829,8 @@ class TableSource:
             }
             unused = [name for name in self.table.columns if name not in used]
             roles = replace(roles, drop=(*roles.drop, *unused))
-        table = _stored_rows(self.table, roles)
-        test_table = None
-        if self.test_table is not None:
-            test_table = _stored_rows(self.test_table, roles)
+        if test_table is not None:
+            test_table = _stored_rows(test_table, roles)
         return TableSource(table, test_table, roles)
 
 

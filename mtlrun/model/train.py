@@ -193,6 +193,7 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         )
         result = _result(training, record)
         result["baseline"] = baseline_scores(fitted.part, job.scoring)
+        result["edits"] = dataset.edits
         changes = dict(best_params)
         if isinstance(training.refit, dict):
             changes |= training.refit
@@ -440,6 +441,7 @@ def _description(
             "options": training.dataset_options,
             "fingerprint": dataset.fingerprint,
             "simulated": dataset.simulated,
+            "edits": dataset.edits,
         },
         "metrics": result["metrics"],
         "config": training.config,
@@ -537,7 +539,8 @@ def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
 
 def training_lines(result: Mapping[str, Any]) -> list[str]:
     """Return lines of text with the results of a training."""
-    lines = []
+    # Results of earlier versions have no edits of the table.
+    lines = [*result.get("edits", ())]
     selection = result["selection"]
     if selection:
         params = ", ".join(_assignments(selection["chosen"]))

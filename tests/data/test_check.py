@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import mtlrun
+from mtlrun.cli.app import app
 from mtlrun.errors import UnknownNameError
 
 N = 300
@@ -217,6 +219,79 @@ def test_a_training_names_what_can_change_its_answer(tmp_path):
     train(training, output=tmp_path, data_dir=out / "data", progress=progress)
     (line,) = [line for line in lines if "look at the table" in line]
     assert ":59)" in line
+
+
+def messy(tmp_path):
+    """Return the path of a table with two far cells, and its frame."""
+    frame = clinics()
+    frame.loc[57, "pressure"] = 13682
+    frame.loc[130, "y"] = -900
+    path = tmp_path / "clinics.csv"
+    frame.to_csv(path, index=False)
+    return path, frame
+
+
+FAST = {"methods": ["GraphMTL"], "splits": 3, "folds": 2}
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_rows_are_dropped_and_cells_clipped_only_on_demand(as_frame, tmp_path):
+    path, frame = messy(tmp_path)
+    source = frame if as_frame else path
+    roles = {"target": "y", "task": "clinic", **FAST}
+    before = mtlrun.compare(source, **roles)
+    assert before.model.about["dataset"]["edits"] == []
+    tidy_frame = frame.drop(index=[57, 130])
+    expected = mtlrun.compare(tidy_frame, **roles).leaderboard
+    result = mtlrun.compare(source, **roles, drop_rows=True, output=tmp_path / "o")
+    scores = ["method", "rmse"]
+    pd.testing.assert_frame_equal(result.leaderboard[scores], expected[scores])
+    (edit,) = result.model.about["dataset"]["edits"]
+    assert "2 rows dropped" in edit
+    assert edit in result.board.facts
+    assert not any("look at the table" in fact for fact in result.board.facts)
+
+
+def test_clipped_cells_are_the_nearest_of_the_others(tmp_path):
+    path, frame = messy(tmp_path)
+    roles = {"target": "y", "task": "clinic", **FAST}
+    lines = []
+    result = mtlrun.compare(path, **roles, clip=True, say=lines.append)
+    clipped = frame.copy()
+    clipped.loc[57, "pressure"] = frame.pressure.drop(57).max()
+    clipped.loc[130, "y"] = frame.y.drop(130).min()
+    expected = mtlrun.compare(clipped, **roles).leaderboard
+    scores = ["method", "rmse"]
+    pd.testing.assert_frame_equal(result.leaderboard[scores], expected[scores])
+    (edit,) = [line for line in lines if line.startswith("--clip")]
+    assert "2 cells clipped" in edit
+    assert "clinics.csv:59" in edit
+
+
+def test_a_training_drops_rows_on_demand_and_its_model_and_page_say_so(tmp_path):
+    path, _ = messy(tmp_path)
+    out = tmp_path / "out"
+    mtlrun.compare(path, target="y", task="clinic", **FAST).save(out)
+    command = ["train", str(out / "chosen.yaml"), "--data-dir", str(out / "data")]
+    command += ["-o", str(tmp_path / "runs"), "--drop-rows"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "2 rows dropped" in result.stdout
+    assert "look at the table" not in result.stderr
+    (page,) = (tmp_path / "runs").rglob("report.html")
+    assert "2 rows dropped" in page.read_text()
+    (edit,) = mtlrun.load_model(page.parent).about["dataset"]["edits"]
+    assert "2 rows dropped" in edit
+
+
+def test_test_rows_of_a_file_are_neither_dropped_nor_clipped(tmp_path):
+    path, frame = messy(tmp_path)
+    test = frame.iloc[:60]
+    options = {"target": "y", "task": "clinic", "methods": ["GraphMTL"], "folds": 2}
+    for name in ("drop_rows", "clip"):
+        result = mtlrun.compare(path, test=test, **options, **{name: True})
+        assert result.board.evaluation.y.min() > -900
+        assert len(result.board.evaluation.rows[0]) == 60
 
 
 def test_a_data_set_that_is_no_table_is_looked_at_too():

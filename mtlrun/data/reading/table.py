@@ -345,10 +345,13 @@ class Table:
         def locate(row: int) -> str:
             return self.where(int(rows[row]))
 
+        def lines() -> Sequence[int]:
+            return self.row_numbers()[rows].tolist()
+
         def written(name: str) -> pd.Series:
             return self.text(name).iloc[rows].reset_index(drop=True)
 
-        table = replace(self, frame=frame, locate=locate)
+        table = replace(self, frame=frame, locate=locate, lines=lines)
         if self.sparse is not None:
             table.sparse = self.sparse[rows]
         if self.written is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -106,6 +106,10 @@ class TableFinding:
     is_alarm : bool
         Whether it can change the advice of a comparison. Only these findings are printed
         before a comparison.
+    rows : tuple of int
+        Positions of the rows that ``drop_rows`` leaves out.
+    nearest : float or None
+        What ``clip`` writes into a far cell: the nearest of the other numbers.
     """
 
     kind: str
@@ -115,6 +119,8 @@ class TableFinding:
     text: str
     effect: str
     is_alarm: bool = True
+    rows: tuple[int, ...] = ()
+    nearest: float | None = None
 
     @property
     def sentence(self) -> str:
@@ -149,7 +155,8 @@ def check_table(
     Returns
     -------
     DataFrame
-        A row per finding, alarms first, with the attributes of `TableFinding` as columns.
+        A row per finding, alarms first, with the first attributes of `TableFinding` as
+        columns: ``kind`` to ``is_alarm``.
         Empty for sparse tables.
 
     Raises
@@ -172,11 +179,11 @@ def check_table(
         table = read_table(data)
     else:
         table = table_of_frame(data, "data frame")
-    roles = Roles(target, task, time=time, drop=drop)
+    roles = Roles(targets=target, task=task, time=time, drop=drop)
     for name in (*roles.targets, *filter(None, [task, time]), *roles.drop):
         table.column(name)
     table_findings = findings(table, roles)
-    columns = [field.name for field in fields(TableFinding)]
+    columns = [field.name for field in fields(TableFinding)][:-2]
     return pd.DataFrame(
         [asdict(finding) for finding in table_findings], columns=columns
     )
@@ -185,14 +192,73 @@ def check_table(
 def findings(table: Table, roles: Roles) -> list[TableFinding]:
     """Return what may be wrong in a table, alarms first; see `check_table`.
 
-    Rows of weight 0 are not looked at.
+    Rows of weight 0 are not looked at, and what `roles` change is not found any more.
     """
+    n_rows = len(table.frame)
+    if roles.weight:
+        table, n_rows, _ = drop_unweighted_rows(table, roles.weight, n_rows, roles.task)
+    table, _, _ = tidy(table, n_rows, roles)
+    return _findings(table, roles)
+
+
+def tidy(table: Table, n_train: int, roles: Roles) -> tuple[Table, int, list[str]]:
+    """Return a table without what ``drop_rows`` and ``clip`` change, if they are set.
+
+    Parameters
+    ----------
+    table : Table
+        Without rows of weight 0.
+    n_train : int
+        Number of training rows, which come first. Test rows are left as they are.
+    roles : Roles
+
+    Returns
+    -------
+    table : Table
+    n_train : int
+    edits : list of str
+        Sentences about what was changed.
+    """
+    if not roles.drop_rows and not roles.clip:
+        return table, n_train, []
+    train = table.taken(np.arange(n_train))
+    edits = []
+    if roles.drop_rows:
+        alarms = [finding for finding in _findings(train, roles) if finding.is_alarm]
+        dropped = sorted({row for finding in alarms for row in finding.rows})
+        places = listed([table.where(row) for row in dropped], SHOWN)
+        text = f"--drop-rows: {counted(len(dropped), 'row')} dropped"
+        if dropped:
+            text += f" ({places})"
+        edits.append(text)
+        table = table.taken(np.setdiff1d(np.arange(len(table.frame)), dropped))
+        n_train -= len(dropped)
+        train = table.taken(np.arange(n_train))
+    if roles.clip:
+        frame = table.frame.copy()
+        texts = []
+        for finding in _findings(train, roles):
+            if finding.nearest is not None:
+                column = frame[finding.column].astype(float)
+                before = column.iloc[finding.rows[0]]
+                column.iloc[finding.rows[0]] = finding.nearest
+                frame[finding.column] = column
+                texts.append(
+                    f"{before:.10g} to {finding.nearest:.10g} in column "
+                    f"{finding.column!r} ({finding.place})"
+                )
+        text = f"--clip: {counted(len(texts), 'cell')} clipped"
+        if texts:
+            text += f": {listed(texts, SHOWN)}"
+        edits.append(text)
+        table = replace(table, frame=frame)
+    return table, n_train, edits
+
+
+def _findings(table: Table, roles: Roles) -> list[TableFinding]:
+    """Return what may be wrong in rows of positive weight."""
     if table.sparse is not None:
         return []
-    if roles.weight:
-        table, *_ = drop_unweighted_rows(
-            table, roles.weight, len(table.frame), roles.task
-        )
     dropped = [name for name in roles.drop if name in table.frame.columns]
     task = roles.task
     if not task and not roles.targets:
@@ -242,7 +308,7 @@ def dataset_findings(dataset: Dataset) -> list[TableFinding]:
         task = TASK
         columns[task] = np.asarray(dataset.tasks, dtype=object)[dataset.task_id]
     table = Table(f"data set {dataset.id}", pd.DataFrame(columns))
-    return findings(table, Roles(names, task))
+    return findings(table, Roles(targets=names, task=task))
 
 
 def alarm_lines(table_findings: Sequence[TableFinding]) -> list[str]:
@@ -370,14 +436,21 @@ class _Look:
                     "its error outweighs those of the other rows, and the interval of "
                     "the gain widens"
                 )
-            others = np.delete(values, [*far, *within])
+            others = values.copy()
+            others[[*far, *within]] = np.nan
             for row in (*far, *within):
                 task = self.task_of(row)
                 smallest = self.shown(name, int(np.nanargmin(others)), others)
                 largest = self.shown(name, int(np.nanargmax(others)), others)
                 compared = f"all others ({smallest} to {largest})"
-                if len(within):
+                neighbors = others
+                if self.tasks is not None and len(within):
                     compared = f"the others of task {task!r}"
+                    neighbors = others[self.tasks.codes == self.tasks.codes[row]]
+                nearest = None
+                if not are_dates:
+                    ends = np.nanmin(neighbors), np.nanmax(neighbors)
+                    nearest = float(np.clip(values[row], *ends))
                 yield TableFinding(
                     kind="far cell",
                     column=name,
@@ -388,6 +461,8 @@ class _Look:
                         f"({self.table.where(int(row))}) is far from {compared}"
                     ),
                     effect=effect,
+                    rows=(int(row),),
+                    nearest=nearest,
                 )
 
     def shown(self, name: str, row: int, values: Array) -> str:
@@ -549,6 +624,7 @@ class _Look:
                 "model that learns rows by heart seems best"
             ),
             is_alarm=bool(is_fine and share >= MANY_REPEATED),
+            rows=tuple(np.flatnonzero(is_repeated).tolist()),
         )
 
     def useless_columns(self) -> Iterator[TableFinding]:

@@ -253,7 +253,7 @@ class NewRows:
     @cached_property
     def unknown(self) -> dict[str, np.ndarray]:
         """Rows with a category that no training row had, by column."""
-        masks = {}
+        masks: dict[str, np.ndarray] = {}
         for name, words in self.schema.categories.items():
             # `new_rows` gives a new category the next free number.
             masks |= self._cells([name], partial(np.equal, len(words)))
@@ -262,11 +262,11 @@ class NewRows:
     @cached_property
     def beyond(self) -> dict[str, np.ndarray]:
         """Rows outside the numbers or the times of the training rows, by column."""
-        masks = {}
+        masks: dict[str, np.ndarray] = {}
         for name, (low, high) in self.schema.ranges.items():
             masks |= self._cells([name], partial(_is_outside, low=low, high=high))
         clock = self.schema.clock
-        if clock is not None and np.any(self.is_beyond):
+        if clock is not None and self.is_beyond is not None and self.is_beyond.any():
             masks[clock.column] = self.is_beyond
         return masks
 
@@ -324,7 +324,7 @@ class NewRows:
                 text = f"{text[:-1]}; {low:.6g} to {high:.6g} in training)"
             texts.append(text)
         if texts:
-            n_rows = np.count_nonzero(np.any(list(beyond.values()), axis=0))
+            n_rows = int(np.any(list(beyond.values()), axis=0).sum())
             sentences.append(
                 f"{counted(n_rows, 'row')} beyond the training range: {listed(texts)}; "
                 "the model extrapolates, and intervals may be too narrow there"
