@@ -220,7 +220,7 @@ def _store_leaves(
     say: Callable[[str], None],
 ) -> list[LeafSummary]:
     """Add up the rows of all leaves, and write their sums into a folder."""
-    progress = ReadProgress(say, len(table.files))
+    progress = ReadProgress(say, table.files)
     groups = leaves_of(table.files)
     arguments = []
     for index, files in enumerate(groups):

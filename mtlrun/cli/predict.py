@@ -13,13 +13,15 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say, write_or_print
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.utils import io
+from mtlrun.utils.io import sha256_json
 from mtlrun.utils.outputs import check_ending, refuse_inputs
-from mtlrun.utils.text import stem_of
+from mtlrun.utils.text import folder_name, stem_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mtlrun.data.roles.schema import NewRows
+    from mtlrun.data.roles.schema import NewRows, Schema
     from mtlrun.model.fitted import Model
 
 
@@ -48,7 +50,8 @@ def predict(
         typer.Argument(
             metavar="DATA",
             help="New rows (.csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat, .npz, "
-            ".svm, .fa, also .gz), or the name of a data set.",
+            ".svm, .fa, also .gz), or the name of a data set. A folder or a pattern of "
+            ".parquet or .csv files may be larger than memory.",
         ),
     ],
     task: Annotated[
@@ -96,8 +99,9 @@ def predict(
         options.option(
             options.OUT,
             "FILE",
-            "CSV file to write, - for the terminal. Default: <DATA>-predictions.csv in "
-            "the current folder.",
+            "CSV file to write, - for the terminal, or a folder for the files of a "
+            "folder. Default: <DATA>-predictions.csv in the current folder, or the "
+            "folder <DATA>-predictions.",
             "--out",
             "--output",
             "-o",
@@ -130,20 +134,22 @@ def predict(
     """
     import numpy as np
 
+    from mtlrun.chunks.table import chunk_files
     from mtlrun.model.files import files_of, load_model, used
-    from mtlrun.model.fitted import answers_table, to_csv, with_flags
+    from mtlrun.model.fitted import to_csv
     from mtlrun.model.intervals import LEVEL
 
-    output_file = output or Path(f"{stem_of(data)}-predictions.csv")
     workbook = Path(data)
     data = str(options.with_sheet(workbook, sheet))
+    chunks = chunk_files(data)
+    output_file = output or Path(f"{stem_of(data)}-predictions.csv")
+    if output is None and chunks != [workbook] and chunks:
+        output_file = Path(f"{folder_name(data)}-predictions")
     remedy = "Choose another file with --output (- prints to the terminal)."
     check_ending(output_file, [".csv", ".txt"], remedy)
-    inputs = [workbook, *files_of(model)]
+    inputs = [workbook, *chunks, *files_of(model)]
     refuse_inputs(output_file, inputs)
     fitted = load_model(model, trust or ())
-    with used(model):
-        rows = _rows(fitted, data, task, task_name, data_dir, quiet)
     is_regression = fitted.about["task_type"] == "regression"
     if labels and is_regression:
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
@@ -151,18 +157,100 @@ def predict(
         interval = LEVEL
     elif interval is not None:
         _check_interval(interval, is_regression)
+    is_shown = str(output_file) == "-" and sys.stdout.isatty()
+    settings = _Settings(
+        fitted,
+        task,
+        task_name,
+        answers={
+            "with_scores": not labels,
+            "with_probabilities": probabilities,
+            "interval": interval,
+            "means": mean,
+        },
+        csv={
+            "safe": safe_csv or is_shown,
+            "digits": DIGITS_ON_TERMINAL if is_shown else 15,
+        },
+    )
+    if chunks:
+        with used(model), io.writing(output_file, f"Free some space, or: {remedy}"):
+            _predict_chunks(settings, chunks, output_file, model, quiet)
+        return
     with used(model):
+        rows = _rows(settings, data, data_dir, quiet)
+        table = settings.table(rows, data)
+    is_written = write_or_print(
+        to_csv(table, **settings.csv),
+        output_file,
+        f"Free some space, or: {remedy}",
+        inputs,
+    )
+    has_predictions = bool(np.any(rows.is_predicted))
+    if is_written and has_predictions and not quiet:
+        say(f"predictions of {counted(len(table), 'row')}: {output_file}")
+    if not has_predictions:
+        _refuse_unknown_tasks(fitted, data, rows.new.tasks, output_file)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """A model, and how its predictions are written.
+
+    Attributes
+    ----------
+    fitted : Model
+    task : str or None
+        Column of tasks, if it is another than in training.
+    task_name : str or None
+        Task of all rows.
+    answers, csv : dict
+        Options of `answers_table` and `to_csv`.
+    """
+
+    fitted: Model
+    task: str | None
+    task_name: str | None
+    answers: dict[str, Any]
+    csv: dict[str, Any]
+
+    @property
+    def schema(self) -> Schema:
+        """Columns that new rows need."""
+        if self.fitted.by_task and self.task:
+            return replace(self.fitted.schema, task_column=self.task)
+        return self.fitted.schema
+
+    def with_tasks(self, new: NewRows, data: str) -> _RowsToPredict:
+        """Return new rows with the positions of their tasks.
+
+        Raises
+        ------
+        UnknownNameError
+            If the model cannot predict the task `task_name`.
+        """
+        fitted = self.fitted
+        if self.task_name is None:
+            substitutes, is_predicted = fitted.predictable(new.tasks)
+            return _RowsToPredict(new, fitted.codes(substitutes, data), is_predicted)
+        # Nothing is written for a name that was mistyped in the command itself.
+        if fitted.by_task:
+            new = replace(new, tasks=[self.task_name] * new.X.shape[0])
+        codes = fitted.codes(new.tasks, "--task-name")
+        return _RowsToPredict(new, codes, fitted.predictable(new.tasks)[1])
+
+    def table(self, rows: _RowsToPredict, data: str) -> pd.DataFrame:
+        """Return the predictions of rows, with flags and identifiers."""
+        from mtlrun.model.fitted import answers_table, with_flags
+
         try:
             table = answers_table(
-                fitted,
+                self.fitted,
                 rows.new.X,
                 rows.codes,
-                with_scores=not labels,
-                with_probabilities=probabilities,
-                interval=interval,
-                means=mean,
                 names=rows.new.tasks,
                 is_predicted=rows.is_predicted,
+                **self.answers,
             )
         except ValueError as error:
             # scikit-learn rejects the new rows.
@@ -171,20 +259,54 @@ def predict(
                 "Columns and tasks must match those of the training data, which "
                 "model.json describes.",
             ) from error
-    if fitted.schema.table:
-        table = with_flags(table, fitted, rows.new, rows.codes, rows.is_predicted)
-    table = _as_in_file(table, fitted, rows.new)
-    is_shown = str(output_file) == "-" and sys.stdout.isatty()
-    digits = DIGITS_ON_TERMINAL if is_shown else 15
-    text = to_csv(table, safe=safe_csv or is_shown, digits=digits)
-    is_written = write_or_print(
-        text, output_file, f"Free some space, or: {remedy}", inputs
+        fitted = self.fitted
+        if fitted.schema.table:
+            table = with_flags(table, fitted, rows.new, rows.codes, rows.is_predicted)
+        return _as_in_file(table, fitted, rows.new)
+
+
+def _predict_chunks(
+    settings: _Settings, files: list[Path], output: Path, model: Path, quiet: bool
+) -> None:
+    """Predict files that may be larger than memory, and print what is unusual."""
+    import numpy as np
+
+    from mtlrun.chunks.predict import PredictedFiles, predict_files
+    from mtlrun.model.fitted import to_csv
+
+    fitted = settings.fitted
+
+    def predict(new: NewRows, counts: PredictedFiles) -> pd.DataFrame:
+        rows = settings.with_tasks(new, str(files[0]))
+        n_predicted = np.count_nonzero(
+            np.broadcast_to(rows.is_predicted, new.X.shape[0])
+        )
+        counts.add(rows.new, fitted.unknown_tasks(rows.new.tasks), int(n_predicted))
+        return settings.table(rows, str(files[0]))
+
+    def progress(line: str) -> None:
+        if not quiet:
+            say(line, error=True)
+
+    options = [settings.task, settings.task_name, settings.answers, settings.csv]
+    counts = predict_files(
+        files,
+        output,
+        settings.schema,
+        predict,
+        lambda table: to_csv(table, **settings.csv),
+        sha256_json([fitted.about, options]),
+        progress,
     )
-    has_predictions = bool(np.any(rows.is_predicted))
-    if is_written and has_predictions and not quiet:
-        say(f"predictions of {counted(len(table), 'row')}: {output_file}")
-    if not has_predictions:
-        _refuse_unknown_tasks(fitted, data, rows.new.tasks, output_file)
+    for text in counts.sentences():
+        say(text, error=True)
+    if counts.n_rows and not counts.n_predicted:
+        raise DataError(
+            f"{output}: the model can predict no task of these rows",
+            "Write the tasks as in the training rows.",
+        )
+    if str(output) != "-" and not quiet:
+        say(f"predictions of {counted(counts.n_rows, 'row')}: {output}")
 
 
 def _check_interval(interval: float, is_regression: bool) -> None:
@@ -245,60 +367,34 @@ def _as_in_file(table: pd.DataFrame, fitted: Model, new: NewRows) -> pd.DataFram
 
 
 def _rows(
-    fitted: Model,
-    data: str,
-    task: str | None,
-    task_name: str | None,
-    data_dir: Path | None,
-    quiet: bool,
+    settings: _Settings, data: str, data_dir: Path | None, quiet: bool
 ) -> _RowsToPredict:
-    """Read new rows from a file, or take the rows of a data set.
-
-    Raises
-    ------
-    UnknownNameError
-        If the model cannot predict the task `task_name`.
-    """
+    """Read new rows from a file, or take the rows of a data set."""
     import numpy as np
 
-    path = Path(data)
-    if path.suffix or path.exists():
-        new = _read_file(fitted, data, task, quiet)
-    else:
-        new = _read_dataset(fitted, data, data_dir)
-    for text in new.sentences(with_ranges=True):
-        say(f"{data}: {text}", error=True)
-    if fitted.by_task and new.without_task and task_name is None:
-        say(f"{new.without_task}: no predictions", error=True)
-    if fitted.by_task and task_name is not None:
-        new = replace(new, tasks=[task_name] * new.X.shape[0])
-    substitutes, is_predicted = fitted.predictable(new.tasks)
-    if task_name is None:
-        codes = fitted.codes(substitutes, data)
-    else:
-        # Nothing is written for a name that was mistyped in the command itself.
-        codes = fitted.codes(new.tasks, "--task-name")
-    if np.any(is_predicted):
-        for text in fitted.unknown_tasks(new.tasks).sentences():
-            if not np.all(is_predicted):
-                text += f". {_NO_PREDICTIONS}"
-            say(f"{data}: {text}", error=True)
-    return _RowsToPredict(new, codes, is_predicted)
-
-
-def _read_file(fitted: Model, data: str, task: str | None, quiet: bool) -> NewRows:
-    """Return the rows of a file, and print which columns are ignored."""
     from mtlrun.data.roles.schema import read_rows
 
-    schema = fitted.schema
-    if fitted.by_task and task:
-        schema = replace(schema, task_column=task)
-    rows = read_rows(Path(data), schema)
+    fitted = settings.fitted
+    path = Path(data)
+    if path.suffix or path.exists():
+        new = read_rows(path, settings.schema)
+    else:
+        new = _read_dataset(fitted, data, data_dir)
     # Files often have the targets, too, which need no message.
     targets = set(fitted.about.get("targets", ()))
-    ignored = [name for name in rows.ignored if name not in targets]
+    ignored = [name for name in new.ignored if name not in targets]
     if ignored and not quiet:
         say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
+    for text in new.sentences(with_ranges=True):
+        say(f"{data}: {text}", error=True)
+    rows = settings.with_tasks(new, data)
+    if fitted.by_task and new.without_task and settings.task_name is None:
+        say(f"{new.without_task}: no predictions", error=True)
+    if np.any(rows.is_predicted):
+        for text in fitted.unknown_tasks(rows.new.tasks).sentences():
+            if not np.all(rows.is_predicted):
+                text += f". {_NO_PREDICTIONS}"
+            say(f"{data}: {text}", error=True)
     return rows
 
 

@@ -285,15 +285,20 @@ class NewRows:
                     masks[name] = mask
         return masks
 
-    def flags(self) -> dict[str, list[tuple[str, ...]]]:
-        """Return for each row the columns that are unlike the training rows, by kind."""
-        flags = {
+    def masks(self) -> dict[str, dict[str, np.ndarray]]:
+        """Return the rows that are unlike the training rows, by kind and column."""
+        return {
             "unknown_categories": self.unknown,
             "missing": self.missing,
             "beyond_range": self.beyond,
         }
+
+    def flags(self) -> dict[str, list[tuple[str, ...]]]:
+        """Return for each row the columns that are unlike the training rows, by kind."""
         n_rows = self.X.shape[0]
-        return {kind: _names_by_row(masks, n_rows) for kind, masks in flags.items()}
+        return {
+            kind: _names_by_row(masks, n_rows) for kind, masks in self.masks().items()
+        }
 
     def sentences(self, *, with_ranges: bool = False) -> list[str]:
         """Return sentences about what the training rows did not have.
