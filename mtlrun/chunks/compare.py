@@ -32,6 +32,7 @@ from mtlrun.chunks.summed import (
     Training,
     fit_part,
     run_parts,
+    values_of,
 )
 from mtlrun.chunks.sums import (
     Folds,
@@ -432,9 +433,11 @@ def _compare(
     table = data.table
     scale = data.scale(1 - 1 / n_folds)
     candidates = [candidate_of(name, scale) for name in candidate_names]
-    search = FoldSearch(data.folds, candidates, pool=data.pool)
+    search = FoldSearch(data.folds, candidates, pool=data.pool, say=data.say)
     n_methods = counted(len(candidates), "method")
-    data.say(f"fitting {n_methods} to all pairs of training folds")
+    n_values = sum(len(values_of(candidate)) for candidate in candidates)
+    n_fits = n_values * math.comb(n_folds, 2)
+    data.say(f"{n_fits:,} fits of {n_methods} to all pairs of training folds")
     search.run(combinations(range(n_folds), 2))
     entries, coef, intercept = _fit_without_folds(data, search)
     data.say("second pass: losses of the rows left out")
@@ -642,7 +645,7 @@ def _add_fit(
 def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:
     """Tune a method by cross-validation over all folds, and fit it to all rows."""
     data.say(f"fitting {candidate.label} on all rows")
-    search = FoldSearch(data.folds, [candidate], pool=data.pool)
+    search = FoldSearch(data.folds, [candidate], pool=data.pool, say=data.say)
     search.run((fold,) for fold in range(len(data.folds.parts)))
     params, score = search.best(candidate, None)
     training = Training.of(data.folds.whole)

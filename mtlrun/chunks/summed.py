@@ -25,10 +25,17 @@ from sklearn.model_selection import ParameterGrid
 
 from mtlrun.catalog.registry import build
 from mtlrun.chunks.stored import run_in_order, stored_folds, uses_files
-from mtlrun.chunks.sums import Array, Folds, ScaledStatistics, target_moments
+from mtlrun.chunks.sums import (
+    PROGRESS_SECONDS,
+    Array,
+    Folds,
+    ScaledStatistics,
+    target_moments,
+)
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import Gain
+from mtlrun.comparison.schedule import ignore
 from mtlrun.comparison.verdict import POOLED, TRIVIAL
 from mtlrun.parallel.pool import Pool
 
@@ -262,6 +269,8 @@ class FoldSearch:
     seconds : dict of str to float
         Time of the fits of each method, by label.
     pool : Pool
+    say : callable
+        Takes a line of progress, at most every few seconds.
     """
 
     folds: Folds
@@ -272,6 +281,7 @@ class FoldSearch:
     )
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     pool: Pool = field(default_factory=Pool)
+    say: Callable[[str], None] = ignore
 
     def run(self, left_out: Iterable[tuple[int, ...]]) -> None:
         """Fit all candidates without some folds, and add their errors there.
@@ -285,7 +295,15 @@ class FoldSearch:
         parts = list(left_out)
         items = [(self.candidates, folds) for folds in parts]
         results = run_parts(search_part, self.folds, self.pool, items)
-        for folds, part_errors in zip(parts, results, strict=True):
+        n_fits = sum(len(values_of(candidate)) for candidate in self.candidates)
+        last_line = time.monotonic()
+        for position, (folds, part_errors) in enumerate(
+            zip(parts, results, strict=True), start=1
+        ):
+            if time.monotonic() - last_line > PROGRESS_SECONDS:
+                last_line = time.monotonic()
+                total = n_fits * len(parts)
+                self.say(f"{n_fits * position:,} of {total:,} fits done")
             for candidate, part in zip(self.candidates, part_errors, strict=True):
                 self._add(candidate.label, folds, part)
 

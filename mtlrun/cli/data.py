@@ -88,7 +88,7 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
 
 @app.command(cls=Command)
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
-    """Describe a data set: files with hashes, licence, citation and statistics."""
+    """Describe a data set: files with hashes, license, citation and statistics."""
     from mtlrun.data.sets.files import get_it
     from mtlrun.data.sets.load import compare_statistics
 
@@ -258,7 +258,7 @@ def fetch(
             size = "the file at this address"
             if missing:
                 size = size_of(missing)
-            source = f"licence: {card.licence}"
+            source = f"license: {card.licence}"
             if url is not None:
                 source = f"from {shown_address(url)}"
             say(f"{card.id}: {size}, {source}, to {folder / card.folder}")

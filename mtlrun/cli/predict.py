@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -144,7 +145,8 @@ def predict(
     chunks = chunk_files(data)
     output_file = output or Path(f"{stem_of(data)}-predictions.csv")
     if output is None and chunks != [workbook] and chunks:
-        output_file = Path(f"{folder_name(data)}-predictions")
+        stem = folder_name(data) if has_magic(data) else stem_of(data)
+        output_file = Path(f"{stem}-predictions")
     remedy = "Choose another file with --output (- prints to the terminal)."
     check_ending(output_file, [".csv", ".txt"], remedy)
     inputs = [workbook, *chunks, *files_of(model)]
@@ -306,7 +308,7 @@ def _predict_chunks(
             "Write the tasks as in the training rows.",
         )
     if str(output) != "-" and not quiet:
-        say(f"predictions of {counted(counts.n_rows, 'row')}: {output}")
+        say(f"predictions of {counts.n_rows:,} rows: {output}")
 
 
 def _check_interval(interval: float, is_regression: bool) -> None:
