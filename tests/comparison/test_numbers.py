@@ -28,7 +28,7 @@ from mtlrun.comparison.leaderboard import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of, sizes_of
-from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
+from mtlrun.comparison.schedule import BoardProgress, CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,
@@ -39,6 +39,7 @@ from mtlrun.comparison.verdict import (
     NO_VERDICT,
     POOLED,
     ComparisonVerdict,
+    VerdictText,
     decide,
     judge,
 )
