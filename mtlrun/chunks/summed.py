@@ -38,6 +38,7 @@ from mtlrun.comparison.gain import Gain
 from mtlrun.comparison.schedule import ignore
 from mtlrun.comparison.verdict import POOLED, TRIVIAL
 from mtlrun.parallel.pool import Pool
+from mtlrun.utils.io import replacing, sha256_json
 
 #: Label of the ridge whose strength is chosen for each task.
 TUNED = "IndependentRidgeCV"
@@ -283,7 +284,9 @@ class FoldSearch:
     pool: Pool = field(default_factory=Pool)
     say: Callable[[str], None] = ignore
 
-    def run(self, left_out: Iterable[tuple[int, ...]]) -> None:
+    def run(
+        self, left_out: Iterable[tuple[int, ...]], kept: Path | None = None
+    ) -> None:
         """Fit all candidates without some folds, and add their errors there.
 
         Parameters
@@ -291,10 +294,17 @@ class FoldSearch:
         left_out : iterable of tuple of int
             Two folds for the search in a training part, where each of them is the inner
             fold of the other. One fold for the search in all rows.
+        kept : Path, optional
+            Folder that keeps the errors, so that an interrupted search goes on.
         """
         parts = list(left_out)
-        items = [(self.candidates, folds) for folds in parts]
-        results = run_parts(search_part, self.folds, self.pool, items)
+        paths: dict[tuple[int, ...], Path] = {}
+        if kept is not None and kept.is_dir():
+            key = sha256_json([repr(candidate) for candidate in self.candidates])
+            for folds in parts:
+                name = "-".join(map(str, folds))
+                paths[folds] = kept / f"part-{key[:12]}-{name}.npz"
+        results = self._results(parts, paths)
         n_fits = sum(len(values_of(candidate)) for candidate in self.candidates)
         last_line = time.monotonic()
         for position, (folds, part_errors) in enumerate(
@@ -306,6 +316,24 @@ class FoldSearch:
                 self.say(f"{n_fits * position:,} of {total:,} fits done")
             for candidate, part in zip(self.candidates, part_errors, strict=True):
                 self._add(candidate.label, folds, part)
+
+    def _results(
+        self, parts: Sequence[tuple[int, ...]], paths: Mapping[tuple[int, ...], Path]
+    ) -> Iterator[list[PartErrors]]:
+        """Yield the errors of all parts in order; those that are kept are not fitted."""
+        n_candidates = len(self.candidates)
+        missing = [folds for folds in parts if not _is_kept(paths.get(folds))]
+        items = [(self.candidates, folds) for folds in missing]
+        fitted = run_parts(search_part, self.folds, self.pool, items)
+        for folds in parts:
+            path = paths.get(folds)
+            if folds not in missing and path is not None:
+                yield _load_errors(path, n_candidates, len(folds))
+                continue
+            results = next(fitted)
+            if path is not None:
+                _store_errors(path, results)
+            yield results
 
     def _add(self, label: str, left_out: tuple[int, ...], part: PartErrors) -> None:
         """Add the errors of one method on the folds that it was fitted without."""
@@ -378,6 +406,30 @@ class FoldSearch:
             scaled = means / self.folds.scales[has_rows]
             losses.append(float(np.nanmean(scaled)))
         return losses
+
+
+def _is_kept(path: Path | None) -> bool:
+    return path is not None and path.is_file()
+
+
+def _store_errors(path: Path, results: Sequence[PartErrors]) -> None:
+    """Write the errors of all candidates on the folds that a training part lacks."""
+    arrays = {"seconds": np.array([part.seconds for part in results])}
+    for index, part in enumerate(results):
+        for position, errors in enumerate(part.errors):
+            arrays[f"{index}-{position}"] = errors
+    with replacing(path) as new_file, new_file.open("wb") as stream:
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+
+def _load_errors(path: Path, n_candidates: int, n_folds: int) -> list[PartErrors]:
+    """Return what `_store_errors` wrote."""
+    results = []
+    with np.load(path, allow_pickle=False) as arrays:
+        for index in range(n_candidates):
+            errors = [arrays[f"{index}-{position}"] for position in range(n_folds)]
+            results.append(PartErrors(errors, float(arrays["seconds"][index])))
+    return results
 
 
 def values_of(candidate: Candidate) -> list[dict[str, Any]]:

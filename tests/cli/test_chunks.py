@@ -137,6 +137,47 @@ def test_an_interrupted_prediction_of_a_folder_goes_on(
     assert read == ["none", "part0.csv"]
 
 
+@pytest.mark.parametrize("n_jobs", ["1", "2"])
+def test_an_interrupted_comparison_of_a_folder_goes_on(
+    mtlrun, rows, tmp_path, monkeypatch, n_jobs
+):
+    from mtlrun.chunks import compare, summed
+
+    roles = ("--target", "y", "--task", "store", "--methods", "GraphMTL")
+    command = ("compare", "rows", *roles, "--splits", "3", "--jobs", n_jobs)
+    result = mtlrun(*command, "-o", "whole")
+    assert result.exit_code == 0, result.output
+    expected = pd.read_csv(tmp_path / "whole/compare/rows/leaderboard.csv")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compare, "_fit_without_folds", interrupt)
+        result = mtlrun(*command, "-o", "out")
+    assert result.exit_code != 0
+    assert "3 of 3 pairs of folds" in result.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr(compare, "add_up", interrupt)
+        patch.setattr(compare, "read_folds", interrupt)
+        patch.setattr(summed, "search_part", interrupt)
+        # Only the second pass is left, which reads the files.
+        patch.setattr(compare.Chunked, "losses", interrupt)
+        result = mtlrun(*command, "-o", "out")
+    assert "are used" in result.stderr
+    assert "3 of 3 pairs of folds" in result.stderr
+    result = mtlrun(*command, "-o", "out")
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "out/compare/rows"
+    board = pd.read_csv(folder / "leaderboard.csv")
+    times = ["seconds"]
+    pd.testing.assert_frame_equal(
+        board.drop(columns=times, errors="ignore"),
+        expected.drop(columns=times, errors="ignore"),
+    )
+    assert not list(folder.glob("sums-*"))
+
+
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_large_file_is_read_in_chunks_by_itself(
     trained, rows, tmp_path, monkeypatch, suffix

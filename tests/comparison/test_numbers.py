@@ -772,4 +772,4 @@ def test_time_passes_while_a_long_fit_runs():
     )
     assert "about 9 s left" in progress.later(10).text
     # The estimate is used up.
-    assert "after 120 s" in progress.later(60).text
+    assert "after 2 min" in progress.later(60).text
