@@ -284,6 +284,27 @@ def test_a_training_drops_rows_on_demand_and_its_model_and_page_say_so(tmp_path)
     assert "2 rows dropped" in edit
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_sheet_of_a_workbook_stays_the_table_of_all_jobs(n_jobs, tmp_path):
+    frame = clinics()
+    with pd.ExcelWriter(tmp_path / "book.xlsx") as book:
+        pd.DataFrame({"note": ["read me"]}).to_excel(book, sheet_name="Info")
+        frame.to_excel(book, sheet_name="Visits", index=False)
+    source = f"{tmp_path / 'book.xlsx'}#Visits"
+    roles = {"target": "y", "task": "clinic", **FAST}
+    result = mtlrun.compare(source, **roles, jobs=n_jobs)
+    expected = mtlrun.compare(frame, **roles)
+    scores = ["method", "rmse"]
+    pd.testing.assert_frame_equal(
+        result.leaderboard[scores], expected.leaderboard[scores]
+    )
+    out = tmp_path / "out"
+    result.save(out)
+    command = ["train", str(out / "chosen.yaml"), "--data-dir", str(out / "data")]
+    trained = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "runs")])
+    assert trained.exit_code == 0, trained.output
+
+
 def test_test_rows_of_a_file_are_neither_dropped_nor_clipped(tmp_path):
     path, frame = messy(tmp_path)
     test = frame.iloc[:60]

@@ -87,7 +87,7 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     notes = []
     part = ""
     if len(titles) > 1 and not file.sheet:
-        part = f" (sheet {title!r})"
+        part = f" (sheet {title!r}; --sheet reads {listed(titles[1:])})"
         rest = listed(titles[1:])
         notes.append(f"the first sheet is read, {title!r}; --sheet reads {rest}")
     if n_titles:
