@@ -89,8 +89,8 @@ def compare(arguments: CompareArguments) -> Comparison:
         Only for tables in chunks.
     output : path, optional
         Folder that keeps finished fits, in ``cells``: comparing the same table there
-        again computes only what is new. Tables in chunks keep no fits: only `save`
-        writes their results.
+        again computes only what is new. Tables in chunks keep sums and fits there
+        until they are compared.
     say : callable
         Called with progress messages, one line at a time.
     finished : callable
@@ -190,4 +190,7 @@ def run_comparison(
             "--labels and --test cannot be used with data in chunks",
             "Leave them out.",
         )
-    return compare_chunks(chunks, columns, roles, options, say=say)
+    folder = None
+    if output is not None:
+        folder = Path(output)
+    return compare_chunks(chunks, columns, roles, options, say=say, output=folder)

@@ -400,7 +400,9 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
     try:
         lines = _read_lines(path)
     except OSError as error:
-        raise ConfigError(f"{name}: cannot be read: {error.strerror or error}") from None
+        raise ConfigError(
+            f"{name}: cannot be read: {error.strerror or error}"
+        ) from None
     except (ValueError, csv.Error) as error:
         raise ConfigError(f"{name}: cannot be read: {error}", _HINT) from None
     heads = lines[0][1] if lines else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,7 +23,13 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.catalog.registry import METHODS, build, load_class
-from mtlrun.chunks.stored import read_folds, uses_files
+from mtlrun.chunks.stored import (
+    keep_state,
+    kept_folder,
+    kept_state,
+    read_folds,
+    uses_files,
+)
 from mtlrun.chunks.summed import (
     TUNED,
     FoldSearch,
@@ -32,6 +39,7 @@ from mtlrun.chunks.summed import (
     Training,
     fit_part,
     run_parts,
+    values_of,
 )
 from mtlrun.chunks.sums import (
     Folds,
@@ -122,6 +130,7 @@ class Chunked:
         seed: int,
         say: Callable[[str], None],
         folder: Path | None = None,
+        kept: Path | None = None,
     ) -> Chunked:
         """Read the files once.
 
@@ -135,13 +144,21 @@ class Chunked:
         say : callable
         folder : Path, optional
             Folder where several processes of this machine keep their sums.
+        kept : Path, optional
+            Folder that keeps the sums for a later run, or has kept them.
 
         Raises
         ------
         DataError
             If a file is damaged, or a training part has no rows of some task.
         """
-        if folder is not None and uses_files(pool):
+        earlier = None
+        if kept is not None:
+            earlier = kept_state(kept, table, folds)
+        if earlier is not None:
+            table, statistics, tasks = earlier
+            say(f"the sums of an interrupted run are used: {kept}")
+        elif folder is not None and uses_files(pool):
             table, statistics, tasks = read_folds(table, folder, pool, folds, seed, say)
         else:
             sums = add_up(Products(), table, pool, folds, seed, say)
@@ -152,6 +169,8 @@ class Chunked:
                 table = replace(table, weight_unit=table.weight_unit * mean)
             parts, tasks = statistics_of(table, sums, folds)
             statistics = Folds(parts)
+        if kept is not None and earlier is None:
+            keep_state(kept, table, statistics, tasks)
         rows = np.array([part.n_rows for part in statistics.parts])
         largest_folds = np.sort(rows, axis=0)[-2:].sum(axis=0)
         check_tasks(rows.sum(axis=0) - largest_folds, tasks, len(rows))
@@ -381,8 +400,17 @@ def compare_chunks(
     options: CompareOptions,
     *,
     say: Callable[[str], None],
+    output: Path | None = None,
 ) -> ChunkComparison:
     """Compare methods on a table in chunks; see `mtlrun.api.compare`.
+
+    Parameters
+    ----------
+    files, columns, roles, options, say
+        As of `mtlrun.api.run_comparison`.
+    output : Path, optional
+        Folder that keeps the sums of the first pass and the finished fits until the
+        comparison is complete, so that an interrupted one goes on.
 
     Raises
     ------
@@ -411,13 +439,35 @@ def compare_chunks(
         # is only known afterwards.
         candidate_of(name, Scale(1, 2))
     pool = Pool(options.jobs, options.backend, options.scheduler)
+    kept = None
+    if output is not None:
+        kept = kept_folder(output, table, options.splits, options.seed)
     with ExitStack() as stack:
         folder = None
         if uses_files(pool):
             pool = stack.enter_context(pool.keep_workers())
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        data = Chunked.read(table, pool, options.splits, options.seed, say, folder)
-        return _compare(data, candidate_names, options, changed, files)
+            folder = kept
+            if folder is None:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            folder.mkdir(parents=True, exist_ok=True)
+        n_folds = options.splits
+        try:
+            data = Chunked.read(table, pool, n_folds, options.seed, say, folder, kept)
+            result = _compare(data, candidate_names, options, changed, files, kept)
+        except KeyboardInterrupt:
+            if kept is not None and kept_state(kept, table, n_folds) is not None:
+                n_parts = len(list(kept.glob("part-*.npz")))
+                say(
+                    f"interrupted: {kept} keeps the sums of all rows and the fits of "
+                    f"{n_parts} of {math.comb(n_folds, 2)} pairs of folds; the same "
+                    "command goes on there"
+                )
+            else:
+                say("interrupted in the first pass over the files: nothing is kept")
+            raise
+        if kept is not None:
+            shutil.rmtree(kept, ignore_errors=True)
+        return result
 
 
 def _compare(
@@ -426,16 +476,19 @@ def _compare(
     options: CompareOptions,
     changed: dict[str, Any],
     files: Sequence[Path],
+    kept: Path | None,
 ) -> ChunkComparison:
     """Compare methods on a table whose files have been read once."""
     n_folds = options.splits
     table = data.table
     scale = data.scale(1 - 1 / n_folds)
     candidates = [candidate_of(name, scale) for name in candidate_names]
-    search = FoldSearch(data.folds, candidates, pool=data.pool)
+    search = FoldSearch(data.folds, candidates, pool=data.pool, say=data.say)
     n_methods = counted(len(candidates), "method")
-    data.say(f"fitting {n_methods} to all pairs of training folds")
-    search.run(combinations(range(n_folds), 2))
+    n_values = sum(len(values_of(candidate)) for candidate in candidates)
+    n_fits = n_values * math.comb(n_folds, 2)
+    data.say(f"{n_fits:,} fits of {n_methods} to all pairs of training folds")
+    search.run(combinations(range(n_folds), 2), kept)
     entries, coef, intercept = _fit_without_folds(data, search)
     data.say("second pass: losses of the rows left out")
     n_tasks = len(data.tasks)
@@ -642,7 +695,7 @@ def _add_fit(
 def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:
     """Tune a method by cross-validation over all folds, and fit it to all rows."""
     data.say(f"fitting {candidate.label} on all rows")
-    search = FoldSearch(data.folds, [candidate], pool=data.pool)
+    search = FoldSearch(data.folds, [candidate], pool=data.pool, say=data.say)
     search.run((fold,) for fold in range(len(data.folds.parts)))
     params, score = search.best(candidate, None)
     training = Training.of(data.folds.whole)

@@ -11,6 +11,7 @@ The numbers are equal to the last bit to the sums of `mtlrun.chunks.sums.add_up`
 
 from __future__ import annotations
 
+import json
 import math
 import shutil
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -38,6 +39,7 @@ from mtlrun.parallel.outcome import WorkItem
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.status import OK
 from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.utils.io import file_json, read_text_file, sha256_json, write_atomic
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -220,7 +222,7 @@ def _store_leaves(
     say: Callable[[str], None],
 ) -> list[LeafSummary]:
     """Add up the rows of all leaves, and write their sums into a folder."""
-    progress = ReadProgress(say, len(table.files))
+    progress = ReadProgress(say, table.files)
     groups = leaves_of(table.files)
     arguments = []
     for index, files in enumerate(groups):
@@ -239,6 +241,53 @@ def stored_folds(folder: Path, n_folds: int, is_shared: bool) -> Folds:
     """Return the statistics of all folds, mapped into memory."""
     parts = [_load_statistics(folder, fold, is_shared) for fold in range(n_folds)]
     return Folds(parts, folder)
+
+
+#: File of the state of a first pass, written when it is complete.
+_STATE = "state.json"
+#: Sums of more bytes are not kept by a single process.
+MAX_KEPT_BYTES = 1 << 30
+
+
+def kept_folder(output: Path, table: ChunkedTable, n_folds: int, seed: int) -> Path:
+    """Return the folder that keeps the sums of a table if its comparison is interrupted.
+
+    Its name depends on the files, their sizes and times, and on the columns and folds.
+    """
+    files = []
+    for file in table.files:
+        stat = file.stat()
+        files.append([str(file.absolute()), stat.st_size, stat.st_mtime_ns])
+    content = [files, table.columns, len(table.targets), table.task, table.weight]
+    key = sha256_json([*content, n_folds, seed])
+    return output / f"sums-{key[:12]}"
+
+
+def keep_state(
+    folder: Path, table: ChunkedTable, folds: Folds, tasks: list[str]
+) -> None:
+    """Write what a later run needs to go on behind the first pass."""
+    if folds.folder != folder:
+        if sum(part.xx.nbytes for part in folds.parts) > MAX_KEPT_BYTES:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        for fold, part in enumerate(folds.parts):
+            store_statistics(folder, fold, part)
+    state = {"tasks": tasks, "weight_unit": float(table.weight_unit).hex()}
+    write_atomic(folder / _STATE, file_json(state))
+
+
+def kept_state(
+    folder: Path, table: ChunkedTable, n_folds: int
+) -> tuple[ChunkedTable, Folds, list[str]] | None:
+    """Return the result of an earlier first pass, None unless it was complete."""
+    try:
+        state = json.loads(read_text_file(folder / _STATE))
+        folds = stored_folds(folder, n_folds, table.task is None)
+        unit = float.fromhex(state["weight_unit"])
+        return replace(table, weight_unit=unit), folds, list(state["tasks"])
+    except (OSError, ValueError, KeyError):
+        return None
 
 
 def _mean_weight(leaves: Sequence[LeafSummary]) -> float:
@@ -324,7 +373,11 @@ def _store_fold(
         upper[np.triu_indices(size)] = half
         lower = np.triu(upper, 1).T  # without the diagonal, which is in `upper`
         sums.products[key] = upper + lower
-    statistics = fold_statistics(table, sums, fold, names)
+    store_statistics(folder, fold, fold_statistics(table, sums, fold, names))
+
+
+def store_statistics(folder: Path, fold: int, statistics: TaskStatistics) -> None:
+    """Write the statistics of a fold, for `stored_folds`."""
     arrays = {
         "tasks": statistics.tasks,
         "weight": statistics.weight,

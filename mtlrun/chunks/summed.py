@@ -25,12 +25,20 @@ from sklearn.model_selection import ParameterGrid
 
 from mtlrun.catalog.registry import build
 from mtlrun.chunks.stored import run_in_order, stored_folds, uses_files
-from mtlrun.chunks.sums import Array, Folds, ScaledStatistics, target_moments
+from mtlrun.chunks.sums import (
+    PROGRESS_SECONDS,
+    Array,
+    Folds,
+    ScaledStatistics,
+    target_moments,
+)
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import Gain
+from mtlrun.comparison.schedule import ignore
 from mtlrun.comparison.verdict import POOLED, TRIVIAL
 from mtlrun.parallel.pool import Pool
+from mtlrun.utils.io import replacing, sha256_json
 
 #: Label of the ridge whose strength is chosen for each task.
 TUNED = "IndependentRidgeCV"
@@ -262,6 +270,8 @@ class FoldSearch:
     seconds : dict of str to float
         Time of the fits of each method, by label.
     pool : Pool
+    say : callable
+        Takes a line of progress, at most every few seconds.
     """
 
     folds: Folds
@@ -272,8 +282,11 @@ class FoldSearch:
     )
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     pool: Pool = field(default_factory=Pool)
+    say: Callable[[str], None] = ignore
 
-    def run(self, left_out: Iterable[tuple[int, ...]]) -> None:
+    def run(
+        self, left_out: Iterable[tuple[int, ...]], kept: Path | None = None
+    ) -> None:
         """Fit all candidates without some folds, and add their errors there.
 
         Parameters
@@ -281,13 +294,46 @@ class FoldSearch:
         left_out : iterable of tuple of int
             Two folds for the search in a training part, where each of them is the inner
             fold of the other. One fold for the search in all rows.
+        kept : Path, optional
+            Folder that keeps the errors, so that an interrupted search goes on.
         """
         parts = list(left_out)
-        items = [(self.candidates, folds) for folds in parts]
-        results = run_parts(search_part, self.folds, self.pool, items)
-        for folds, part_errors in zip(parts, results, strict=True):
+        paths: dict[tuple[int, ...], Path] = {}
+        if kept is not None and kept.is_dir():
+            key = sha256_json([repr(candidate) for candidate in self.candidates])
+            for folds in parts:
+                name = "-".join(map(str, folds))
+                paths[folds] = kept / f"part-{key[:12]}-{name}.npz"
+        results = self._results(parts, paths)
+        n_fits = sum(len(values_of(candidate)) for candidate in self.candidates)
+        last_line = time.monotonic()
+        for position, (folds, part_errors) in enumerate(
+            zip(parts, results, strict=True), start=1
+        ):
+            if time.monotonic() - last_line > PROGRESS_SECONDS:
+                last_line = time.monotonic()
+                total = n_fits * len(parts)
+                self.say(f"{n_fits * position:,} of {total:,} fits done")
             for candidate, part in zip(self.candidates, part_errors, strict=True):
                 self._add(candidate.label, folds, part)
+
+    def _results(
+        self, parts: Sequence[tuple[int, ...]], paths: Mapping[tuple[int, ...], Path]
+    ) -> Iterator[list[PartErrors]]:
+        """Yield the errors of all parts in order; those that are kept are not fitted."""
+        n_candidates = len(self.candidates)
+        missing = [folds for folds in parts if not _is_kept(paths.get(folds))]
+        items = [(self.candidates, folds) for folds in missing]
+        fitted = run_parts(search_part, self.folds, self.pool, items)
+        for folds in parts:
+            path = paths.get(folds)
+            if folds not in missing and path is not None:
+                yield _load_errors(path, n_candidates, len(folds))
+                continue
+            results = next(fitted)
+            if path is not None:
+                _store_errors(path, results)
+            yield results
 
     def _add(self, label: str, left_out: tuple[int, ...], part: PartErrors) -> None:
         """Add the errors of one method on the folds that it was fitted without."""
@@ -360,6 +406,30 @@ class FoldSearch:
             scaled = means / self.folds.scales[has_rows]
             losses.append(float(np.nanmean(scaled)))
         return losses
+
+
+def _is_kept(path: Path | None) -> bool:
+    return path is not None and path.is_file()
+
+
+def _store_errors(path: Path, results: Sequence[PartErrors]) -> None:
+    """Write the errors of all candidates on the folds that a training part lacks."""
+    arrays = {"seconds": np.array([part.seconds for part in results])}
+    for index, part in enumerate(results):
+        for position, errors in enumerate(part.errors):
+            arrays[f"{index}-{position}"] = errors
+    with replacing(path) as new_file, new_file.open("wb") as stream:
+        np.savez(stream, **arrays)  # type: ignore[arg-type]
+
+
+def _load_errors(path: Path, n_candidates: int, n_folds: int) -> list[PartErrors]:
+    """Return what `_store_errors` wrote."""
+    results = []
+    with np.load(path, allow_pickle=False) as arrays:
+        for index in range(n_candidates):
+            errors = [arrays[f"{index}-{position}"] for position in range(n_folds)]
+            results.append(PartErrors(errors, float(arrays["seconds"][index])))
+    return results
 
 
 def values_of(candidate: Candidate) -> list[dict[str, Any]]:

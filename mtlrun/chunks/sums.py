@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mtlrun.chunks.table import Chunk, ChunkedTable, release_memory
+from mtlrun.chunks.table import Chunk, ChunkedTable, count_rows, release_memory
 from mtlrun.engine.evaluation import shrunken_variances
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.parallel.pool import Pool
@@ -326,7 +326,7 @@ def add_up(
     ConfigError
         If a part could not be read for another reason.
     """
-    progress = ReadProgress(say, len(table.files))
+    progress = ReadProgress(say, table.files)
     leaves = leaves_of(table.files)
     sums = Sums()
     if pool.is_serial:
@@ -379,14 +379,15 @@ class ReadProgress:
     ----------
     say : callable
         Takes a line of progress.
-    n_files : int
-        Number of all files.
+    files : sequence of Path
+        All files.
     """
 
     say: Callable[[str], None]
-    n_files: int
+    files: Sequence[Path]
 
     def __post_init__(self) -> None:
+        self._n_rows = count_rows(self.files)
         self._started = time.monotonic()
         self._last = self._started
         self._rows = 0
@@ -417,9 +418,12 @@ class ReadProgress:
         self._last = time.monotonic()
         n_rows = self._rows + rows
         rate = n_rows / max(self._last - self._started, 1e-9)
+        total = ""
+        if self._n_rows:
+            total = f"of {self._n_rows} "
         self.say(
-            f"{n_rows:,} rows of {self._files + files} of "
-            f"{counted(self.n_files, 'file')}, {rate:,.0f} rows per second"
+            f"{n_rows:,} {total}rows, {self._files + files} of "
+            f"{counted(len(self.files), 'file')}, {rate:,.0f} rows per second"
         )
 
 

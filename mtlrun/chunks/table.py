@@ -42,6 +42,10 @@ SUFFIXES = (".parquet", ".csv")
 #: Bytes of the numbers of a chunk, which has at least `MIN_CHUNK_ROWS` rows.
 CHUNK_BYTES = 32 << 20
 MIN_CHUNK_ROWS = 1024
+#: A single file with more is read in chunks: cells of a Parquet file, bytes of a csv
+#: file. In memory, a comparison takes some ten times 8 bytes per cell.
+MAX_CELLS = 30_000_000
+MAX_CSV_BYTES = 300_000_000
 #: Rows whose weights and tasks are read at a time for notes.
 NOTED_ROWS = 1 << 20
 #: Rows at the head of the first file, whose means are the shifts.
@@ -185,7 +189,7 @@ class ChunkedTable:
             task = column_name(task)
         if weight is not None:
             weight = column_name(weight)
-        frames = _frames(files[0], None, HEAD_ROWS, task)
+        frames = frames_of(files[0], None, HEAD_ROWS, task)
         # The copy leaves nothing in the memory of pyarrow, which is released below.
         frame = next(frames, pd.DataFrame()).copy()
         frame = frame.reset_index(drop=True)
@@ -271,7 +275,7 @@ class ChunkedTable:
         n_weighted = 0
         # New memory for each chunk would take a third of the time.
         buffer = np.empty((1 + len(self.shift), max_rows))
-        for frame in _frames(file, columns, max_rows, self.task):
+        for frame in frames_of(file, columns, max_rows, self.task):
             # The index is the number of the row in the file, for messages.
             frame.index = pd.RangeIndex(n_read, n_read + len(frame))
             n_read += len(frame)
@@ -301,7 +305,7 @@ class ChunkedTable:
         names: set[str] = set()
         for file in self.files:
             columns = _named(self.task, self.weight)
-            for frame in _frames(file, columns, NOTED_ROWS, self.task):
+            for frame in frames_of(file, columns, NOTED_ROWS, self.task):
                 unweighted = frame[_weights(frame[self.weight], file) == 0]
                 n_left_out += len(unweighted)
                 if self.task is not None:
@@ -429,9 +433,9 @@ def chunk_files(data: Any) -> list[Path]:
     Parameters
     ----------
     data : str, Path or sequence of them
-        A folder, a pattern such as ``rows/*.parquet``, or several paths. The files of
-        the first two are sorted by their paths. Anything else is not in chunks, so that
-        the list is empty.
+        A folder, a pattern such as ``rows/*.parquet``, several paths, or one large file.
+        The files of the first two are sorted by their paths. Anything else is not in
+        chunks, so that the list is empty.
 
     Raises
     ------
@@ -455,6 +459,8 @@ def chunk_files(data: Any) -> list[Path]:
     elif has_wildcard and not path.exists():
         # The name of a file may have a bracket.
         candidates = [Path(name) for name in glob.glob(pattern, recursive=True)]
+    elif is_large(path):
+        return [path]
     else:
         return []
     files = sorted(file for file in candidates if suffix_of(file) in SUFFIXES)
@@ -470,7 +476,46 @@ def chunk_files(data: Any) -> list[Path]:
     return files
 
 
-def _frames(
+def is_large(file: Path) -> bool:
+    """Whether a single file is read in chunks.
+
+    It has more cells than `MAX_CELLS` (Parquet) or bytes than `MAX_CSV_BYTES`.
+    """
+    if not file.is_file():
+        return False
+    if file.suffix == ".csv":
+        return file.stat().st_size > MAX_CSV_BYTES
+    if file.suffix != ".parquet":
+        return False
+    parquet = optional_module("pyarrow.parquet", "parquet", str(file))
+    with open_regular(file) as raw, reading_parquet(str(file)):
+        metadata = parquet.ParquetFile(raw).metadata
+        return bool(metadata.num_rows * metadata.num_columns > MAX_CELLS)
+
+
+def count_rows(files: Sequence[Path]) -> str:
+    """Return the number of rows of all files as text.
+
+    It is an estimate for csv files, and empty for compressed ones.
+    """
+    if suffix_of(files[0]) == ".parquet":
+        parquet = optional_module("pyarrow.parquet", "parquet", str(files[0]))
+        n_rows = 0
+        for file in files:
+            with open_regular(file) as raw, reading_parquet(str(file)):
+                n_rows += parquet.ParquetFile(raw).metadata.num_rows
+        return f"{n_rows:,}"
+    if files[0].suffix != ".csv":
+        return ""
+    with open_regular(files[0]) as stream:
+        head = stream.read(CHUNK_BYTES >> 5)
+    n_bytes = sum(file.stat().st_size for file in files)
+    estimate = n_bytes * head.count(b"\n") / max(len(head), 1)
+    # Two digits: rows are not equally long.
+    return f"about {float(f'{estimate:.1e}'):,.0f}"
+
+
+def frames_of(
     file: Path, columns: list[str] | None, rows: int, task: str | None
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of a file as data frames, whose indices have no meaning.
@@ -541,7 +586,7 @@ def partitions(file: Path) -> dict[str, str | None]:
 def _parquet(
     file: Path, columns: list[str] | None, rows: int, task: str | None
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a Parquet file; parameters as of `_frames`."""
+    """Yield the rows of a Parquet file; parameters as of `frames_of`."""
     parquet = optional_module("pyarrow.parquet", "parquet", str(file))
     with open_regular(file) as raw:
         with reading_parquet(str(file)):
@@ -581,7 +626,7 @@ def release_memory() -> None:
 def _csv(
     file: Path, columns: list[str] | None, rows: int, task: str | None
 ) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a csv file; parameters as of `_frames`.
+    """Yield the rows of a csv file; parameters as of `frames_of`.
 
     Raises
     ------

@@ -72,7 +72,7 @@ def train_chunks(
         _files(training.files), **training.data.model_dump(exclude={"files"})
     )
     data = Chunked.read(table, pool, training.folds, training.seed, say)
-    search = FoldSearch(data.folds, [candidate])
+    search = FoldSearch(data.folds, [candidate], say=say)
     search.run((_TEST_FOLD, fold) for fold in range(1, training.folds))
     params, search_score = search.best(candidate, _TEST_FOLD)
     name = training.method.estimator

@@ -6,6 +6,7 @@ import glob
 import math
 import shlex
 import sys
+import threading
 import time as clock
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from mtlrun.utils.text import sanitize
 if TYPE_CHECKING:
     from mtlrun.comparison.leaderboard import Leaderboard
     from mtlrun.comparison.result import Comparison
+    from mtlrun.comparison.schedule import BoardProgress
     from mtlrun.show.report_table import ReportTable
 
 #: Columns of the leaderboard that only --explain prints. A narrow terminal drops them,
@@ -45,6 +47,8 @@ MAX_NAMED_METHODS = 3
 #: its display on a terminal.
 LINE_SECONDS = 5.0
 LIVE_SECONDS = 0.5
+#: Seconds without a finished fit after which a line says that the comparison goes on.
+HEARTBEAT_SECONDS = 30.0
 #: Writing the unfinished leaderboard takes at most this share of the time.
 MAX_WRITING_SHARE = 1 / 20
 
@@ -203,6 +207,8 @@ class CompareProgress:
         Whether the user knows that all fits are done.
     pending : Leaderboard or None
         Leaderboard that was not written.
+    shown : BoardProgress or None
+        Progress that was shown last, at `shown_time`, above the lines `shown_lines`.
     """
 
     def __init__(self, folder: Path, *, quiet: bool, explain: bool) -> None:
@@ -222,6 +228,12 @@ class CompareProgress:
         self.next_report = -math.inf
         self.has_shown_all = False
         self.pending: Leaderboard | None = None
+        self.shown: BoardProgress | None = None
+        self.shown_time = clock.monotonic()
+        self.shown_lines: list[str] = []
+        self.has_ended = threading.Event()
+        if not quiet:
+            threading.Thread(target=self._beat, daemon=True).start()
 
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""
@@ -259,13 +271,13 @@ class CompareProgress:
 
     def _show(self, board: Leaderboard) -> None:
         """Show how far the comparison is, best methods first, every few seconds."""
-        from rich.text import Text
-
         from mtlrun.show.report_table import text_lines
 
         now = clock.monotonic()
         if self.quiet or board.progress is None:
             return
+        self.shown = board.progress
+        self.shown_time = now
         is_last = board.progress.n_done == board.progress.n_jobs
         if now < self.next_report and (not is_last or self.has_shown_all):
             return
@@ -277,14 +289,37 @@ class CompareProgress:
         self.next_report = now + LIVE_SECONDS
         # The verdict and the messages take a few lines below the table.
         n_lines = max(self.console.height - 8, 5)
-        lines = [board.progress.text, ""]
-        lines += text_lines(brief_grid(board, n_lines), self.console.width, ("kind",))
+        grid = brief_grid(board, n_lines)
+        lines = text_lines(grid, self.console.width, ("kind",))
         lines.append("")
         lines += prose_lines(f"so far: {board.answer.text}", self.console)
-        self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
+        self.shown_lines = lines
+        self._draw(board.progress.text)
+
+    def _draw(self, first_line: str) -> None:
+        """Show a line above the leaderboard on a terminal."""
+        from rich.text import Text
+
+        if self.live is not None:
+            lines = [first_line, "", *self.shown_lines]
+            self.live.update(Text("\n".join(map(sanitize, lines))), refresh=True)
+
+    def _beat(self) -> None:
+        """Show from time to time that a long fit is running; a thread runs this."""
+        interval = HEARTBEAT_SECONDS if self.live is None else 1.0
+        while not self.has_ended.wait(interval):
+            seconds = clock.monotonic() - self.shown_time
+            if self.shown is None or seconds < interval:
+                continue
+            text = self.shown.later(seconds).text
+            if self.live is None:
+                self.say(f"{text} (for {seconds:.0f} s)")
+            else:
+                self._draw(text)
 
     def end(self) -> None:
         """End the display."""
+        self.has_ended.set()
         if self.live is not None:
             self.live.stop()
 

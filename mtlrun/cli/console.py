@@ -153,7 +153,8 @@ def say_columns(rows: Sequence[Sequence[object]], *, style: str | None = None) -
         start = "  ".join(row[:-1])
         space = min(console.width, MAX_PROSE_WIDTH) - len(start) - 2
         lines = [row[-1].rstrip()]
-        if console.is_terminal and space >= MIN_COLUMN_WIDTH:
+        # NO_COLOR asks for no colors, not for long lines.
+        if console.file.isatty() and space >= MIN_COLUMN_WIDTH:
             lines = textwrap.wrap(row[-1], space, break_long_words=False) or [""]
         for line in lines:
             text = Text(sanitize(start), style=style or "")
@@ -307,7 +308,7 @@ def ensure_data(
             names += f" and {len(files) - MAX_NAMES} more"
         say(
             f"data set {card.id} is not in {folder}: {names} ({size_of(files)}); "
-            f"licence: {card.licence}",
+            f"license: {card.licence}",
             error=True,
         )
     try:

@@ -88,7 +88,7 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
 
 @app.command(cls=Command)
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
-    """Describe a data set: files with hashes, licence, citation and statistics."""
+    """Describe a data set: files with hashes, license, citation and statistics."""
     from mtlrun.data.sets.files import get_it
     from mtlrun.data.sets.load import compare_statistics
 
@@ -140,6 +140,10 @@ def check(
     task: Annotated[
         str | None, option(None, "COLUMN", "Column of tasks.", "--task")
     ] = None,
+    time: Annotated[
+        str | None,
+        option(None, "COLUMN", "Column of a number or a date.", "--time"),
+    ] = None,
     drop: Annotated[
         list[str] | None,
         option(None, "COLUMN", "Column to ignore. Repeatable.", "--drop"),
@@ -150,12 +154,15 @@ def check(
     """Look at a table before anything is fitted: what in it may be wrong?
 
     Lists far cells, names that are written in several ways, tasks in another unit,
-    columns that give the target away, and repeated rows. Nothing is changed.
+    columns that give the target away, repeated rows, and time that runs backwards.
+    Nothing is changed.
     """
     from mtlrun.data.roles.check import check_table
 
     table = options.with_sheet(table, sheet)
-    found = check_table(table, target=target or (), task=task, drop=drop or ())
+    found = check_table(
+        table, target=target or (), task=task, time=time, drop=drop or ()
+    )
     records = found.to_dict("records")
     if as_json:
         say_json(records)
@@ -251,7 +258,7 @@ def fetch(
             size = "the file at this address"
             if missing:
                 size = size_of(missing)
-            source = f"licence: {card.licence}"
+            source = f"license: {card.licence}"
             if url is not None:
                 source = f"from {shown_address(url)}"
             say(f"{card.id}: {size}, {source}, to {folder / card.folder}")

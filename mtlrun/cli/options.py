@@ -250,7 +250,7 @@ def targets(ctx: typer.Context) -> Completions:
 @completer
 def targets_and_all(ctx: typer.Context) -> Completions:
     """Complete paper items and the word for all of them."""
-    return [("all", "every artefact of every paper"), *_experiments()]
+    return [("all", "every artifact of every paper"), *_experiments()]
 
 
 @completer
@@ -360,7 +360,7 @@ Target = Annotated[
     typer.Argument(
         metavar="TARGET",
         help=(
-            "Experiment: <paper>/<artefact> (an artefact is a table, a figure or a "
+            "Experiment: <paper>/<artifact> (an artifact is a table, a figure or a "
             "claim of a paper), a short name such as table2, or a YAML file."
         ),
         autocompletion=targets,
@@ -477,7 +477,7 @@ FailFast = Annotated[
     bool, option(HOW, None, "Stop at the first cell that fails.", "--fail-fast")
 ]
 Retries = Annotated[
-    int, option(HOW, "N", "How often to retry a cell that fails.", min=0)
+    int, option(HOW, "N", "How often to retry a fit that fails.", min=0)
 ]
 Yes = Annotated[
     bool,

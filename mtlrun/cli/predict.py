@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, replace
 from functools import partial
+from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,19 +14,23 @@ import typer
 from mtlrun.cli import options
 from mtlrun.cli.console import say, write_or_print
 from mtlrun.errors import DataError, UnknownNameError, UserError, counted, listed
+from mtlrun.utils import io
+from mtlrun.utils.io import sha256_json
 from mtlrun.utils.outputs import check_ending, refuse_inputs
-from mtlrun.utils.text import stem_of
+from mtlrun.utils.text import folder_name, stem_of
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from mtlrun.data.roles.schema import NewRows, Schema
     from mtlrun.model.fitted import Model
 
 
 option = partial(options.option, None)
 
-#: Behind a sentence about unknown tasks, if the model cannot predict them.
 #: Significant digits of numbers on a terminal; files have all of them.
 DIGITS_ON_TERMINAL = 6
-
+#: Behind a sentence about unknown tasks, if the model cannot predict them.
 _NO_PREDICTIONS = (
     "No predictions are written for them. A model that was compared with --new-tasks "
     "or --unseen mean predicts new tasks, too."
@@ -46,7 +51,8 @@ def predict(
         typer.Argument(
             metavar="DATA",
             help="New rows (.csv, .tsv, .txt, .xlsx, .parquet, .arff, .mat, .npz, "
-            ".svm, .fa, also .gz), or the name of a data set.",
+            ".svm, .fa, also .gz), or the name of a data set. A folder or a pattern of "
+            ".parquet or .csv files may be larger than memory.",
         ),
     ],
     task: Annotated[
@@ -94,8 +100,9 @@ def predict(
         options.option(
             options.OUT,
             "FILE",
-            "CSV file to write, - for the terminal. Default: <DATA>-predictions.csv in "
-            "the current folder.",
+            "CSV file to write, - for the terminal, or a folder for the files of a "
+            "folder. Default: <DATA>-predictions.csv in the current folder, or the "
+            "folder <DATA>-predictions.",
             "--out",
             "--output",
             "-o",
@@ -115,29 +122,36 @@ def predict(
 ) -> None:
     """Predict new rows with a saved model and write the predictions as CSV.
 
+    The column row numbers the rows as in the file; task, times and identifiers follow.
     A classifier gives the column label, in the words of its table, and score; a
     regressor the column prediction, and lower and upper where the model has intervals.
-    is_known_task says whether the training rows had the task. Rows of tasks that the
-    model cannot predict have empty cells; if no row can be predicted, the exit code is
-    2 although the file is written. Where all tasks share the same rows, there is one
-    column per target, and for classifiers also TARGET:score.
+    Where all tasks share the same rows, there is one column per target, and for
+    classifiers also TARGET:score. Flags say what is unlike the training rows:
+    is_known_task, similar_task (the same task, written differently?), and the columns
+    of unknown_categories, missing cells and numbers beyond_range.
+
+    Rows of tasks that the model cannot predict have empty cells. Exit code: 0, and 2 if
+    no row can be predicted (the file is written) or for an error (it is not).
     """
     import numpy as np
 
+    from mtlrun.chunks.table import chunk_files
     from mtlrun.model.files import files_of, load_model, used
-    from mtlrun.model.fitted import answers_table, to_csv
+    from mtlrun.model.fitted import to_csv
     from mtlrun.model.intervals import LEVEL
 
-    output_file = output or Path(f"{stem_of(data)}-predictions.csv")
     workbook = Path(data)
     data = str(options.with_sheet(workbook, sheet))
+    chunks = chunk_files(data)
+    output_file = output or Path(f"{stem_of(data)}-predictions.csv")
+    if output is None and chunks != [workbook] and chunks:
+        stem = folder_name(data) if has_magic(data) else stem_of(data)
+        output_file = Path(f"{stem}-predictions")
     remedy = "Choose another file with --output (- prints to the terminal)."
     check_ending(output_file, [".csv", ".txt"], remedy)
-    inputs = [workbook, *files_of(model)]
+    inputs = [workbook, *chunks, *files_of(model)]
     refuse_inputs(output_file, inputs)
     fitted = load_model(model, trust or ())
-    with used(model):
-        rows = _rows(fitted, data, task, task_name, data_dir, quiet)
     is_regression = fitted.about["task_type"] == "regression"
     if labels and is_regression:
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
@@ -145,18 +159,100 @@ def predict(
         interval = LEVEL
     elif interval is not None:
         _check_interval(interval, is_regression)
+    is_shown = str(output_file) == "-" and sys.stdout.isatty()
+    settings = _Settings(
+        fitted,
+        task,
+        task_name,
+        answers={
+            "with_scores": not labels,
+            "with_probabilities": probabilities,
+            "interval": interval,
+            "means": mean,
+        },
+        csv={
+            "safe": safe_csv or is_shown,
+            "digits": DIGITS_ON_TERMINAL if is_shown else 15,
+        },
+    )
+    if chunks:
+        with used(model), io.writing(output_file, f"Free some space, or: {remedy}"):
+            _predict_chunks(settings, chunks, output_file, model, quiet)
+        return
     with used(model):
+        rows = _rows(settings, data, data_dir, quiet)
+        table = settings.table(rows, data)
+    is_written = write_or_print(
+        to_csv(table, **settings.csv),
+        output_file,
+        f"Free some space, or: {remedy}",
+        inputs,
+    )
+    has_predictions = bool(np.any(rows.is_predicted))
+    if is_written and has_predictions and not quiet:
+        say(f"predictions of {counted(len(table), 'row')}: {output_file}")
+    if not has_predictions:
+        _refuse_unknown_tasks(fitted, data, rows.new.tasks, output_file)
+
+
+@dataclass(frozen=True)
+class _Settings:
+    """A model, and how its predictions are written.
+
+    Attributes
+    ----------
+    fitted : Model
+    task : str or None
+        Column of tasks, if it is another than in training.
+    task_name : str or None
+        Task of all rows.
+    answers, csv : dict
+        Options of `answers_table` and `to_csv`.
+    """
+
+    fitted: Model
+    task: str | None
+    task_name: str | None
+    answers: dict[str, Any]
+    csv: dict[str, Any]
+
+    @property
+    def schema(self) -> Schema:
+        """Columns that new rows need."""
+        if self.fitted.by_task and self.task:
+            return replace(self.fitted.schema, task_column=self.task)
+        return self.fitted.schema
+
+    def with_tasks(self, new: NewRows, data: str) -> _RowsToPredict:
+        """Return new rows with the positions of their tasks.
+
+        Raises
+        ------
+        UnknownNameError
+            If the model cannot predict the task `task_name`.
+        """
+        fitted = self.fitted
+        if self.task_name is None:
+            substitutes, is_predicted = fitted.predictable(new.tasks)
+            return _RowsToPredict(new, fitted.codes(substitutes, data), is_predicted)
+        # Nothing is written for a name that was mistyped in the command itself.
+        if fitted.by_task:
+            new = replace(new, tasks=[self.task_name] * new.X.shape[0])
+        codes = fitted.codes(new.tasks, "--task-name")
+        return _RowsToPredict(new, codes, fitted.predictable(new.tasks)[1])
+
+    def table(self, rows: _RowsToPredict, data: str) -> pd.DataFrame:
+        """Return the predictions of rows, with flags and identifiers."""
+        from mtlrun.model.fitted import answers_table, with_flags
+
         try:
             table = answers_table(
-                fitted,
-                rows.X,
+                self.fitted,
+                rows.new.X,
                 rows.codes,
-                with_scores=not labels,
-                with_probabilities=probabilities,
-                interval=interval,
-                means=mean,
-                names=rows.names,
+                names=rows.new.tasks,
                 is_predicted=rows.is_predicted,
+                **self.answers,
             )
         except ValueError as error:
             # scikit-learn rejects the new rows.
@@ -165,19 +261,54 @@ def predict(
                 "Columns and tasks must match those of the training data, which "
                 "model.json describes.",
             ) from error
-    if rows.codes is not None and fitted.schema.table:
-        table["is_known_task"] = (rows.codes >= 0) & rows.is_predicted
-    is_shown = str(output_file) == "-" and sys.stdout.isatty()
-    digits = DIGITS_ON_TERMINAL if is_shown else 15
-    text = to_csv(table, safe=safe_csv or is_shown, digits=digits)
-    is_written = write_or_print(
-        text, output_file, f"Free some space, or: {remedy}", inputs
+        fitted = self.fitted
+        if fitted.schema.table:
+            table = with_flags(table, fitted, rows.new, rows.codes, rows.is_predicted)
+        return _as_in_file(table, fitted, rows.new)
+
+
+def _predict_chunks(
+    settings: _Settings, files: list[Path], output: Path, model: Path, quiet: bool
+) -> None:
+    """Predict files that may be larger than memory, and print what is unusual."""
+    import numpy as np
+
+    from mtlrun.chunks.predict import PredictedFiles, predict_files
+    from mtlrun.model.fitted import to_csv
+
+    fitted = settings.fitted
+
+    def predict(new: NewRows, counts: PredictedFiles) -> pd.DataFrame:
+        rows = settings.with_tasks(new, str(files[0]))
+        n_predicted = np.count_nonzero(
+            np.broadcast_to(rows.is_predicted, new.X.shape[0])
+        )
+        counts.add(rows.new, fitted.unknown_tasks(rows.new.tasks), int(n_predicted))
+        return settings.table(rows, str(files[0]))
+
+    def progress(line: str) -> None:
+        if not quiet:
+            say(line, error=True)
+
+    options = [settings.task, settings.task_name, settings.answers, settings.csv]
+    counts = predict_files(
+        files,
+        output,
+        settings.schema,
+        predict,
+        lambda table: to_csv(table, **settings.csv),
+        sha256_json([fitted.about, options]),
+        progress,
     )
-    has_predictions = bool(np.any(rows.is_predicted))
-    if is_written and has_predictions and not quiet:
-        say(f"predictions of {counted(len(table), 'row')}: {output_file}")
-    if not has_predictions:
-        _refuse_unknown_tasks(fitted, data, rows.names, output_file)
+    for text in counts.sentences():
+        say(text, error=True)
+    if counts.n_rows and not counts.n_predicted:
+        raise DataError(
+            f"{output}: the model can predict no task of these rows",
+            "Write the tasks as in the training rows.",
+        )
+    if str(output) != "-" and not quiet:
+        say(f"predictions of {counts.n_rows:,} rows: {output}")
 
 
 def _check_interval(interval: float, is_regression: bool) -> None:
@@ -200,87 +331,76 @@ class _RowsToPredict:
 
     Attributes
     ----------
-    X : array of shape (n_rows, n_features)
+    new : NewRows
     codes : ndarray of shape (n_rows,) or None
         Task of each row, -1 for an unknown task; None for a model whose tasks share
         their rows.
-    names : list of str or None
-        Name of the task of each row; None also for tasks that are numbers.
     is_predicted : ndarray of shape (n_rows,) or True
         Whether the model predicts the task of each row.
     """
 
-    X: Any
+    new: NewRows
     codes: Any
-    names: list[str] | None
     is_predicted: Any
 
 
-def _rows(
-    fitted: Model,
-    data: str,
-    task: str | None,
-    task_name: str | None,
-    data_dir: Path | None,
-    quiet: bool,
-) -> _RowsToPredict:
-    """Read new rows from a file, or take the rows of a data set.
+def _as_in_file(table: pd.DataFrame, fitted: Model, new: NewRows) -> pd.DataFrame:
+    """Return predictions with the numbers, times and identifiers of their rows."""
+    from mtlrun.data.reading.names import distinct
+    from mtlrun.data.reading.odd_columns import is_identifier
 
-    Raises
-    ------
-    UnknownNameError
-        If the model cannot predict the task `task_name`.
-    """
+    for kind, names_by_row in new.flags().items():
+        if kind in table:
+            table[kind] = ["; ".join(names) for names in names_by_row]
+    if new.table is None:
+        return table.assign(row=range(1, len(table) + 1))
+    frame = new.table.frame
+    kept = dict.fromkeys(fitted.about["input"].get("kept", ()))
+    targets = set(fitted.about.get("targets", ()))
+    for name in new.ignored:
+        if name in frame and name not in targets and is_identifier(frame[name]):
+            kept[name] = None
+    names = [name for name in kept if name in frame and name not in targets]
+    position = 1 + ("task" in table)
+    for name, column in zip(names, distinct(names, table), strict=True):
+        table.insert(position, column, frame[name].to_numpy())
+        position += 1
+    return table.assign(row=new.table.row_numbers())
+
+
+def _rows(
+    settings: _Settings, data: str, data_dir: Path | None, quiet: bool
+) -> _RowsToPredict:
+    """Read new rows from a file, or take the rows of a data set."""
     import numpy as np
 
-    path = Path(data)
-    if path.suffix or path.exists():
-        X, names = _read_file(fitted, data, task, quiet)
-    else:
-        X, names = _read_dataset(fitted, data, data_dir)
-    if fitted.by_task and task_name is not None:
-        names = [task_name] * X.shape[0]
-    substitutes, is_predicted = fitted.predictable(names)
-    if task_name is None:
-        codes = fitted.codes(substitutes, data)
-    else:
-        # Nothing is written for a name that was mistyped in the command itself.
-        codes = fitted.codes(names, "--task-name")
-    if not isinstance(names, list):
-        return _RowsToPredict(X, codes, None, is_predicted)
-    if np.any(is_predicted):
-        for text in fitted.unknown_tasks(names).sentences():
-            if not np.all(is_predicted):
-                text += f". {_NO_PREDICTIONS}"
-            say(f"{data}: {text}", error=True)
-    return _RowsToPredict(X, codes, names, is_predicted)
-
-
-def _read_file(
-    fitted: Model, data: str, task: str | None, quiet: bool
-) -> tuple[Any, Any]:
-    """Return X and tasks of the rows of a file, and print what is unusual about it."""
     from mtlrun.data.roles.schema import read_rows
 
-    schema = fitted.schema
-    if fitted.by_task and task:
-        schema = replace(schema, task_column=task)
-    rows = read_rows(Path(data), schema)
+    fitted = settings.fitted
+    path = Path(data)
+    if path.suffix or path.exists():
+        new = read_rows(path, settings.schema)
+    else:
+        new = _read_dataset(fitted, data, data_dir)
     # Files often have the targets, too, which need no message.
     targets = set(fitted.about.get("targets", ()))
-    ignored = [name for name in rows.ignored if name not in targets]
+    ignored = [name for name in new.ignored if name not in targets]
     if ignored and not quiet:
         say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
-    for text in rows.sentences():
+    for text in new.sentences(with_ranges=True):
         say(f"{data}: {text}", error=True)
-    if fitted.by_task and rows.without_task:
-        say(f"{rows.without_task}: no predictions", error=True)
-    return rows.X, rows.tasks
+    rows = settings.with_tasks(new, data)
+    if fitted.by_task and new.without_task and settings.task_name is None:
+        say(f"{new.without_task}: no predictions", error=True)
+    if np.any(rows.is_predicted):
+        for text in fitted.unknown_tasks(rows.new.tasks).sentences():
+            if not np.all(rows.is_predicted):
+                text += f". {_NO_PREDICTIONS}"
+            say(f"{data}: {text}", error=True)
+    return rows
 
 
-def _refuse_unknown_tasks(
-    fitted: Model, data: str, names: list[str] | None, output: Path
-) -> None:
+def _refuse_unknown_tasks(fitted: Model, data: str, names: Any, output: Path) -> None:
     """Raise the error of a file without any task that the model can predict.
 
     The rows are written first, so that a program finds as many as it sent. The exit
@@ -296,12 +416,12 @@ def _refuse_unknown_tasks(
     raise DataError(f"{data}: no row names its task", "Fill the column of tasks.")
 
 
-def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, Any]:
-    """Return X and tasks of the rows of a data set, and print how many have gaps.
+def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> NewRows:
+    """Return the rows of a data set.
 
     If the model was trained on the same data set, the options of the training apply.
     """
-    from mtlrun.data.roles.schema import count_gaps, gap_warning
+    from mtlrun.data.roles.schema import NewRows
     from mtlrun.data.sets.load import load_dataset
 
     trained_on = fitted.about["dataset"]
@@ -328,8 +448,7 @@ def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> tuple[Any, A
             f"The model was trained on {trained_on['id']}; new rows for it can also "
             "come from a file.",
         )
-    for text in gap_warning(count_gaps(dataset.X, fitted.schema)):
-        say(f"{id}: {text}", error=True)
-    if dataset.task_id is None:
-        return dataset.X, None
-    return dataset.X, [dataset.tasks[t] for t in dataset.task_id]
+    tasks = None
+    if dataset.task_id is not None:
+        tasks = [dataset.tasks[t] for t in dataset.task_id]
+    return NewRows(fitted.schema, dataset.X, tasks)

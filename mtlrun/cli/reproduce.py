@@ -110,8 +110,8 @@ def reproduce(
         typer.Argument(
             metavar="TARGET",
             help=(
-                "Experiment: <paper>/<artefact>, a short name such as table2, or a "
-                "YAML file; `all` runs every artefact of every paper."
+                "Experiment: <paper>/<artifact>, a short name such as table2, or a "
+                "YAML file; `all` runs every artifact of every paper."
             ),
             autocompletion=options.targets_and_all,
         ),
@@ -437,7 +437,7 @@ def _print_plans(batch: Batch, force: bool) -> None:
             if n_folds:
                 text += f" and {counted(n_folds, 'search fold')}"
             if n_shared:
-                text += f"; {n_shared} shared with artefacts above"
+                text += f"; {n_shared} shared with artifacts above"
         experiment = run_plan.experiment
         say(f"{experiment.id:{width}}  {experiment.profile}  {text}")
     for name, reason in batch.left_out.items():

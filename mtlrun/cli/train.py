@@ -341,6 +341,26 @@ def train(
     overrides: options.Overrides = None,
     seed: options.Seed = None,
     data_dir: options.DataDir = None,
+    drop_rows: Annotated[
+        bool,
+        options.option(
+            options.WHAT,
+            None,
+            "Leave out rows with cells far from all others, and many repeated rows, as "
+            "mtlrun data check finds them. For tables of `mtlrun compare`.",
+            "--drop-rows",
+        ),
+    ] = False,
+    clip: Annotated[
+        bool,
+        options.option(
+            options.WHAT,
+            None,
+            "Replace numbers far from all others by the nearest of the others. For "
+            "tables of `mtlrun compare`.",
+            "--clip",
+        ),
+    ] = False,
     jobs: options.Jobs = 1,
     backend: options.Backend = None,
     scheduler: options.Scheduler = None,
@@ -381,8 +401,13 @@ def train(
             f"{config}: no such file",
             "Write one to start from: mtlrun init DATASET (see mtlrun data list).",
         )
+    overrides = list(overrides or ())
+    if drop_rows:
+        overrides.append("dataset.drop_rows=true")
+    if clip:
+        overrides.append("dataset.clip=true")
     progress = make_progress(quiet=quiet)
-    chunked = chunk_training(config, overrides or (), seed)
+    chunked = chunk_training(config, overrides, seed)
     if chunked is not None:
         from mtlrun.chunks.train import train_chunks
 
@@ -398,7 +423,7 @@ def train(
                 "Use --jobs.",
             )
         training = load_training(
-            config, overrides=overrides or (), seed=seed, data_dir=data_dir
+            config, overrides=overrides, seed=seed, data_dir=data_dir
         )
         ensure_data(training, data_dir, yes=yes)
         trained = fit(

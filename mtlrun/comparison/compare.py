@@ -78,15 +78,14 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.named_columns import label_list, matching, target_columns
 from mtlrun.data.reading.read import read_table
 from mtlrun.data.reading.table import Table, table_of_frame
-from mtlrun.data.roles.check import findings
+from mtlrun.data.roles.check import alarm_lines, findings
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
-from mtlrun.data.roles.weights import drop_unweighted_rows
 from mtlrun.data.splits import NEW_TASK
 from mtlrun.engine.evaluation import has_std
 from mtlrun.engine.job import OWN_FRAME, OWN_TABLE, choose_over_splits
 from mtlrun.engine.run import Runner
-from mtlrun.errors import ConfigError, DataError, counted
+from mtlrun.errors import ConfigError, DataError
 from mtlrun.metrics import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
 from mtlrun.parallel.pool import Pool
@@ -105,8 +104,6 @@ SINGLE_PROCESS_SECONDS = 5.0
 FINAL_FIT_FACTOR = 3
 #: The same with calibration, which fits three more models for each of these fits.
 CALIBRATED_FIT_FACTOR = 12
-#: Findings about a table that are printed before a comparison.
-MAX_ALARMS = 3
 #: Tests of differences between tasks are made if they take this share of the budget;
 #: they pass over about so many products of entries of a row in a second.
 TESTS_SHARE_OF_BUDGET = 0.05
@@ -178,23 +175,8 @@ def compare_table(
     has_multitask = any(candidate.family == MULTITASK for candidate in candidates)
     if has_multitask and test_seconds <= allowed_seconds:
         outlooks.insert(0, differences(dataset))
-    roles = source.roles
-    table = source.table
-    if roles.weight:
-        table, *_ = drop_unweighted_rows(
-            table, roles.weight, len(table.frame), roles.task
-        )
-    targets = roles.targets or table.default_targets
-    found = findings(table, tuple(targets), roles.task, tuple(roles.drop))
-    alarms = [finding for finding in found if finding.is_alarm]
-    remarks = [line for line in outlooks if line]
-    for alarm in alarms[:MAX_ALARMS]:
-        remarks.append(f"look at the table: {alarm.sentence}")
-    if len(alarms) > MAX_ALARMS:
-        n_more = counted(len(alarms) - MAX_ALARMS, "more finding")
-        remarks.append(
-            f"look at the table: {n_more}; mtlrun data check TABLE lists all"
-        )
+    remarks = [*dataset.edits, *(line for line in outlooks if line)]
+    remarks += alarm_lines(findings(source.table, source.roles))
     facts += remarks
     lines = facts
     if not explain:

@@ -145,21 +145,23 @@ class Leaderboard:
         """Return the methods that have a score, best first.
 
         Methods that lack splits of the verdict come later, unless the comparison is
-        still running. Metrics of squared errors rank by the gain, which divides errors
-        by shrunken variances of the tasks. Other metrics rank by the score, as do all
-        methods if one of them has no gain.
+        still running. Then all rank by the gain, since their scores are of different
+        splits. So do metrics of squared errors, whose gain divides errors by shrunken
+        variances of the tasks. Other metrics rank by the score, as do all methods if
+        one of them has no gain.
         """
         scored = [entry for entry in self.entries if entry.score is not None]
         base = self.reference
         values = {}
-        if base is not None and self.metric in SQUARED_METRICS:
+        is_running = self.progress is not None
+        if base is not None and (is_running or self.metric in SQUARED_METRICS):
             values = {entry.label: self._gain_value(entry, base) for entry in scored}
         if not values or any(math.isnan(value) for value in values.values()):
             for entry in scored:
                 score = entry.score or 0.0
                 values[entry.label] = score if self.greater else -score
         n_needed = 0
-        if self.progress is None:
+        if not is_running:
             n_needed = n_verdict_splits(self.entries, self.evaluation)
 
         def place(entry: ComparedMethod) -> tuple[int, float]:

@@ -42,10 +42,17 @@ from mtlrun.comparison.leaderboard import (
 )
 from mtlrun.comparison.predictions import HeldOutPredictions
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.reading.files import Snapshot, data_file, digest, suffix_of
+from mtlrun.data.reading.files import (
+    SHEET,
+    Snapshot,
+    data_file,
+    digest,
+    suffix_of,
+)
 from mtlrun.data.reading.frames import dump_frame
 from mtlrun.data.reading.names import class_task, distinct
 from mtlrun.data.reading.table import Table
+from mtlrun.data.roles.check import tidy
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.weights import weights_of
 from mtlrun.data.sets.load import fingerprint_of, load_dataset
@@ -809,7 +816,13 @@ class TableSource:
         roles = self.roles
         if not roles.targets:
             roles = replace(roles, task=roles.task or self.table.default_task)
-        if self.table.source is None:
+        table = self.table
+        test_table = self.test_table
+        if table.source is None:
+            # Far cells of columns that are not used count, too.
+            table = _stored_rows(table, roles)
+            table, _, _ = tidy(table, len(table.frame), roles)
+            roles = replace(roles, drop_rows=False, clip=False)
             used = {
                 *roles.targets,
                 roles.task,
@@ -822,10 +835,8 @@ class TableSource:
             }
             unused = [name for name in self.table.columns if name not in used]
             roles = replace(roles, drop=(*roles.drop, *unused))
-        table = _stored_rows(self.table, roles)
-        test_table = None
-        if self.test_table is not None:
-            test_table = _stored_rows(self.test_table, roles)
+        if test_table is not None:
+            test_table = _stored_rows(test_table, roles)
         return TableSource(table, test_table, roles)
 
 
@@ -916,11 +927,11 @@ def store_table(
         data_home = (home or folder) / dataset.id
     rows = _store(source.table, "rows", data_folder, data_home)
     files = [rows]
-    options: dict[str, Any] = {"data": rows.name}
+    options: dict[str, Any] = {"data": _with_sheet(rows.name, source.table)}
     if source.test_table is not None:
         test = _store(source.test_table, "test", data_folder, data_home)
         files.append(test)
-        options["test"] = test.name
+        options["test"] = _with_sheet(test.name, source.test_table)
     # The options of the reader "table" are the attributes of `Roles`.
     defaults = asdict(Roles())
     for key, value in asdict(source.roles).items():
@@ -949,6 +960,13 @@ def store_table(
         digests[file.name] = file.sha256
     fingerprint = fingerprint_of(READER, options, digests)
     return replace(dataset, options=options, fingerprint=fingerprint)
+
+
+def _with_sheet(name: str, table: Table) -> str:
+    """Return the name of a stored file, with the sheet that was read."""
+    if table.source is None or not table.source.sheet:
+        return name
+    return f"{name}{SHEET}{table.source.sheet}"
 
 
 def _write_card(

@@ -646,6 +646,19 @@ class BoardProgress:
             time = f"about {_whole_seconds(self.remaining_seconds)} left"
         return f"{text}, {time}, now {self.running}"
 
+    def later(self, seconds: float) -> BoardProgress:
+        """Return the progress after some seconds in which no fit was finished.
+
+        No time is left to show once the estimate is used up.
+        """
+        remaining = self.remaining_seconds
+        if remaining is not None:
+            remaining -= seconds
+            if remaining < 1:
+                remaining = None
+        elapsed = self.elapsed_seconds + seconds
+        return replace(self, elapsed_seconds=elapsed, remaining_seconds=remaining)
+
 
 def _whole_seconds(seconds: float) -> str:
     """Return a time like `duration`, without fractions of seconds."""

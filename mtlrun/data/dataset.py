@@ -84,6 +84,8 @@ class Dataset:
         Names of the columns of X; empty when they have none.
     id, title, simulated, fingerprint, notes : str, str, bool, str, str
         Filled in by ``load_dataset`` from the card.
+    edits : list of str
+        What ``drop_rows`` and ``clip`` changed in a table of a user.
     options : dict
         The reader's options that were used.
     truth : dict of str to ndarray
@@ -136,6 +138,7 @@ class Dataset:
     simulated: bool = False
     fingerprint: str = ""
     notes: str = ""
+    edits: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     truth: dict[str, Any] = field(default_factory=dict)
     splits: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)

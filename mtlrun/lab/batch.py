@@ -120,12 +120,12 @@ def gather(
         except UserError as error:
             batch.refused[entry.id] = error
     if not batch.plans and not batch.refused:
-        reason = f"artefact has the profile {profile!r}"
+        reason = f"artifact has the profile {profile!r}"
         if only:
             reason = f"cell is named by --only {','.join(only)}"
         raise ConfigError(
             f"no {reason}",
-            "`mtlrun list` shows the artefacts, `mtlrun show NAME` the profiles of "
+            "`mtlrun list` shows the artifacts, `mtlrun show NAME` the profiles of "
             "one.",
         )
     return batch

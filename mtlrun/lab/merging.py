@@ -150,7 +150,7 @@ def _records_of(run: Run, other: Path) -> Store:
         raise DataError(
             f"{other} is not the folder of a run: there is no {PACKED} and no "
             f"{CELLS}/ in it",
-            "Give <output>/<paper>/<artefact>/<profile>.",
+            "Give <output>/<paper>/<artifact>/<profile>.",
         )
     return records
 

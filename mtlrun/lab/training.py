@@ -10,7 +10,8 @@ from sklearn.base import is_classifier
 
 from mtlrun.catalog.registry import build
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.sets.load import load_dataset
+from mtlrun.data.roles.check import alarm_lines
+from mtlrun.data.sets.load import load_dataset, loaded_findings
 from mtlrun.engine.job import TABLE_KINDS, Job
 from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError
@@ -89,10 +90,14 @@ def train(
     dataset_spec = training.spec.dataset
     dataset = load_dataset(dataset_spec.id, data_dir=data_dir, **dataset_spec.options)
     check_training(training, dataset)
+    progress = progress or Progress()
+    oddities = loaded_findings(dataset, data_dir=data_dir, **dataset_spec.options)
+    for line in alarm_lines(oddities):
+        progress.message(line)
     runner = Runner(
         training_plan,
         Pool(jobs, seconds=training_plan.limit),
-        progress or Progress(),
+        progress,
         force=force,
         retries=retries,
     )

@@ -33,9 +33,8 @@ from mtlrun.data.roles.schema import (
     NewRows,
     Schema,
     UnknownTasks,
-    missing_cells,
     new_rows,
-    unknown_cells,
+    training_ranges,
 )
 from mtlrun.data.transforms import transform_named
 from mtlrun.engine.evaluation import TrainTestData, predict_labels, predict_std
@@ -190,6 +189,7 @@ class Model(BaseEstimator):
             task_names,
             self._complete_features(inputs),
             self._clock,
+            inputs.get("ranges") or {},
         )
 
     @property
@@ -305,6 +305,7 @@ class Model(BaseEstimator):
             "n_features": len(dataset.features),
             "names": dataset.features,
             "categories": dataset.categories,
+            "ranges": training_ranges(dataset),
         }
         if clock is not None and dataset.clock is not None:
             inputs["clock"] = dataset.clock.to_dict()
@@ -423,6 +424,9 @@ class Model(BaseEstimator):
                 Columns whose category in this row no training row had.
             missing : tuple of str
                 Columns that are empty in this row and were complete in training.
+            beyond_range : tuple of str
+                Columns whose number or time in this row lies outside the training rows,
+                so that the model extrapolates.
             is_beyond_times : bool
                 Whether the row lies outside the times of the training rows, so that the
                 model extrapolates; only for models that use times.
@@ -457,19 +461,7 @@ class Model(BaseEstimator):
             names=rows.tasks,
             is_predicted=is_predicted,
         )
-        flags: dict[str, Any] = {
-            "unknown_categories": unknown_cells(rows.X, model.schema),
-            "missing": missing_cells(rows.X, model.schema),
-        }
-        if rows.is_beyond is not None:
-            flags["is_beyond_times"] = rows.is_beyond
-        if task_id is not None:
-            table["is_known_task"] = (task_id >= 0) & is_predicted
-            similar = model.unknown_tasks(rows.tasks).similar
-            twins = list(map(similar.get, table["task"]))
-            # As objects, because pandas would make NaN of None.
-            table["similar_task"] = pd.Series(twins, table.index, dtype=object)
-        table = table.assign(**flags)
+        table = with_flags(table, model, rows, task_id, is_predicted)
         table = table.drop(columns="row", errors="ignore")
         if isinstance(X, pd.DataFrame):
             table = table.set_axis(X.index)
@@ -1132,6 +1124,44 @@ def _answers(
         score_columns = distinct(_score_columns(model, kind), table)
         table |= dict(zip(score_columns, columns, strict=True))
     return pd.DataFrame(table)
+
+
+def with_flags(
+    table: pd.DataFrame,
+    model: Model,
+    rows: NewRows,
+    task_id: np.ndarray | None,
+    is_predicted: np.ndarray | bool,
+) -> pd.DataFrame:
+    """Return predictions with columns of what is unlike the training rows.
+
+    Parameters
+    ----------
+    table : DataFrame
+        As of `answers_table`.
+    model : Model
+    rows : NewRows
+    task_id, is_predicted
+        As of `answers_table`.
+
+    Returns
+    -------
+    DataFrame
+        See `Model.predict_table`.
+    """
+    flags: dict[str, Any] = {}
+    if task_id is not None:
+        flags["is_known_task"] = (task_id >= 0) & is_predicted
+        similar = model.unknown_tasks(rows.tasks).similar
+        twins = list(map(similar.get, table["task"]))
+        # As objects, because pandas would make NaN of None.
+        flags["similar_task"] = pd.Series(twins, table.index, dtype=object)
+    flags |= rows.flags()
+    if rows.is_beyond is not None:
+        flags["is_beyond_times"] = rows.is_beyond
+    # A target may be called like a flag.
+    names = distinct(list(flags), table)
+    return table.assign(**dict(zip(names, flags.values(), strict=True)))
 
 
 def scores_table(model: Model, X: Any, task_id: np.ndarray | None) -> pd.DataFrame:

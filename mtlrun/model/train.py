@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator
 
 from mtlrun.catalog.registry import build
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.roles.schema import training_ranges
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
 from mtlrun.engine.job import OWN_TABLE, Job, with_params
@@ -192,6 +193,7 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         )
         result = _result(training, record)
         result["baseline"] = baseline_scores(fitted.part, job.scoring)
+        result["edits"] = dataset.edits
         changes = dict(best_params)
         if isinstance(training.refit, dict):
             changes |= training.refit
@@ -403,6 +405,8 @@ def _description(
     clock = dataset.clock
     if clock is not None and (clock.is_feature or has_elapsed):
         optional_inputs["clock"] = clock.to_dict()
+    # Columns that predictions show beside the task, although they are no features.
+    kept = [dataset.options.get(role) for role in ("time", "since_first", "group")]
     return {
         "name": training.id,
         "cell": job.key,
@@ -417,6 +421,8 @@ def _description(
             "categories": read.categories,
             "task_column": dataset.options.get("task"),
             "table": features is not None and features.is_table,
+            "ranges": training_ranges(read),
+            "kept": [name for name in kept if name],
             **optional_inputs,
         },
         "targets": dataset.targets,
@@ -435,6 +441,7 @@ def _description(
             "options": training.dataset_options,
             "fingerprint": dataset.fingerprint,
             "simulated": dataset.simulated,
+            "edits": dataset.edits,
         },
         "metrics": result["metrics"],
         "config": training.config,
@@ -532,7 +539,8 @@ def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
 
 def training_lines(result: Mapping[str, Any]) -> list[str]:
     """Return lines of text with the results of a training."""
-    lines = []
+    # Results of earlier versions have no edits of the table.
+    lines = [*result.get("edits", ())]
     selection = result["selection"]
     if selection:
         params = ", ".join(_assignments(selection["chosen"]))

@@ -37,7 +37,7 @@ def test_train_and_predict_read_a_folder_of_files(mtlrun, rows, tmp_path):
     result = mtlrun("train", "shops.yaml", "-o", "out")
     assert result.exit_code == 0, result.output
     assert "chosen: alpha=" in result.stdout
-    assert "600 rows of 3 of 3 files" in result.stderr
+    assert "600 of about 600 rows, 3 of 3 files" in result.stderr
     saved = json.loads((tmp_path / "out/own/shops/metrics.json").read_text())
     assert 0.9 < saved["metrics"]["rmse"] < 1.2
     assert (
@@ -48,6 +48,156 @@ def test_train_and_predict_read_a_folder_of_files(mtlrun, rows, tmp_path):
     other = mtlrun("train", "shops.yaml", "-o", "out", "--set", "folds=3")
     assert other.exit_code == 2
     assert "--force" in other.stderr
+
+
+def stored(rows, folder, suffix):
+    """Write rows into three files of a folder."""
+    folder.mkdir()
+    for k in range(3):
+        part = rows[200 * k : 200 * (k + 1)]
+        if suffix == "csv":
+            part.to_csv(folder / f"part{k}.csv", index=False)
+        else:
+            part.to_parquet(folder / f"part{k}.parquet", index=False)
+
+
+@pytest.fixture
+def trained(mtlrun, rows, tmp_path):
+    """Return the command line, in a folder with a model of a folder of files."""
+    assert mtlrun("train", "shops.yaml", "-o", "out", "-q").exit_code == 0
+    return mtlrun
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_folder_is_predicted_in_parts_like_its_files(trained, rows, tmp_path, suffix):
+    rows = rows.assign(visit=[f"v{k}" for k in range(600)])
+    stored(rows, tmp_path / "new", suffix)
+    result = trained("predict", "out/own/shops", "new")
+    assert result.exit_code == 0, result.output
+    parts = sorted((tmp_path / "new-predictions").glob("*.csv"))
+    assert [part.name for part in parts] == ["part0.csv", "part1.csv", "part2.csv"]
+    tables = [pd.read_csv(part) for part in parts]
+    for k, table in enumerate(tables):
+        trained("predict", "out/own/shops", f"new/part{k}.{suffix}", "-o", "one.csv")
+        pd.testing.assert_frame_equal(table, pd.read_csv("one.csv"))
+        assert table.visit.tolist() == rows.visit[200 * k : 200 * (k + 1)].tolist()
+    # A single file holds the same rows.
+    pattern = f"new/*.{suffix}"
+    result = trained("predict", "out/own/shops", pattern, "-o", "all.csv")
+    assert result.exit_code == 0, result.output
+    together = pd.concat(tables, ignore_index=True)
+    pd.testing.assert_frame_equal(pd.read_csv("all.csv"), together)
+
+
+def test_rows_of_unknown_tasks_in_a_folder_are_empty_and_counted(
+    trained, rows, tmp_path
+):
+    rows.loc[[5, 300], "store"] = "s9"
+    stored(rows, tmp_path / "new", "csv")
+    result = trained("predict", "out/own/shops", "new", "-o", "all.csv")
+    assert result.exit_code == 0, result.output
+    assert "2 rows of 1 task" in result.stderr
+    table = pd.read_csv("all.csv")
+    assert np.flatnonzero(table.prediction.isna()).tolist() == [5, 300]
+    stored(rows.assign(store="s9"), tmp_path / "unknown", "csv")
+    result = trained("predict", "out/own/shops", "unknown")
+    assert result.exit_code == 2
+
+
+def test_an_interrupted_prediction_of_a_folder_goes_on(
+    trained, rows, tmp_path, monkeypatch
+):
+    from mtlrun.chunks import predict
+
+    stored(rows, tmp_path / "new", "csv")
+    read = []
+
+    def tables_of(file, schema):
+        if len(read) == 2:
+            raise KeyboardInterrupt
+        read.append(file.name)
+        return original(file, schema)
+
+    original = predict.tables_of
+    monkeypatch.setattr(predict, "tables_of", tables_of)
+    result = trained("predict", "out/own/shops", "new")
+    assert result.exit_code != 0
+    assert "2 files of 3" in result.stderr
+    folder = tmp_path / "new-predictions"
+    assert len(list(folder.glob("*.csv"))) == 2
+    read.clear()
+    result = trained("predict", "out/own/shops", "new")
+    assert result.exit_code == 0, result.output
+    assert read == ["part2.csv"]
+    assert len(list(folder.glob("*.csv"))) == 3
+    # Other options are other predictions.
+    read.clear()
+    read.append("none")
+    result = trained("predict", "out/own/shops", "new", "--task-name", "s1")
+    assert read == ["none", "part0.csv"]
+
+
+@pytest.mark.parametrize("n_jobs", ["1", "2"])
+def test_an_interrupted_comparison_of_a_folder_goes_on(
+    mtlrun, rows, tmp_path, monkeypatch, n_jobs
+):
+    from mtlrun.chunks import compare, summed
+
+    roles = ("--target", "y", "--task", "store", "--methods", "GraphMTL")
+    command = ("compare", "rows", *roles, "--splits", "3", "--jobs", n_jobs)
+    result = mtlrun(*command, "-o", "whole")
+    assert result.exit_code == 0, result.output
+    expected = pd.read_csv(tmp_path / "whole/compare/rows/leaderboard.csv")
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(compare, "_fit_without_folds", interrupt)
+        result = mtlrun(*command, "-o", "out")
+    assert result.exit_code != 0
+    assert "3 of 3 pairs of folds" in result.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr(compare, "add_up", interrupt)
+        patch.setattr(compare, "read_folds", interrupt)
+        patch.setattr(summed, "search_part", interrupt)
+        # Only the second pass is left, which reads the files.
+        patch.setattr(compare.Chunked, "losses", interrupt)
+        result = mtlrun(*command, "-o", "out")
+    assert "are used" in result.stderr
+    assert "3 of 3 pairs of folds" in result.stderr
+    result = mtlrun(*command, "-o", "out")
+    assert result.exit_code == 0, result.output
+    folder = tmp_path / "out/compare/rows"
+    board = pd.read_csv(folder / "leaderboard.csv")
+    times = ["seconds"]
+    pd.testing.assert_frame_equal(
+        board.drop(columns=times, errors="ignore"),
+        expected.drop(columns=times, errors="ignore"),
+    )
+    assert not list(folder.glob("sums-*"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_large_file_is_read_in_chunks_by_itself(
+    trained, rows, tmp_path, monkeypatch, suffix
+):
+    from mtlrun.chunks import table
+
+    stored(rows, tmp_path / "new", suffix)
+    file = f"new/part0.{suffix}"
+    monkeypatch.setattr(table, "MAX_CELLS", 900)
+    monkeypatch.setattr(table, "MAX_CSV_BYTES", 900)
+    roles = ("--target", "y", "--task", "store", "--methods", "GraphMTL")
+    result = trained("compare", file, *roles, "--splits", "3", "-o", "large")
+    assert result.exit_code == 0, result.output
+    assert (
+        "one pass over"
+        in (tmp_path / "large/compare/part0/leaderboard.html").read_text()
+    )
+    result = trained("predict", "large/compare/part0", file)
+    assert result.exit_code == 0, result.output
+    assert len(pd.read_csv("part0-predictions.csv")) == 200
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_several_targets_may_have_any_names(mtlrun, tmp_path, frame):
     header = (tmp_path / "new.csv").read_text().splitlines()[0].split(",")
     assert header[:1] == ["row"]
     # A prediction and the limits of its interval for each of the four targets.
-    assert len(set(header)) == len(header) == 1 + 3 * 4
+    assert len(set(header)) == len(header) == 1 + 3 * 4 + 3
 
 
 @pytest.mark.slow

@@ -344,6 +344,9 @@ def test_mulan_labels_have_probabilities(mtlrun, tmp_path):
         "B:score",
         "A:probability",
         "B:probability",
+        "unknown_categories",
+        "missing",
+        "beyond_range",
     ]
     chances = table[["A:probability", "B:probability"]].to_numpy()
     assert ((chances > 0.5) == table[["A", "B"]]).mean(axis=None) > 0.9

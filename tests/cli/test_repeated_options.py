@@ -123,6 +123,7 @@ def test_every_column_can_be_named_on_the_command_line(mtlrun, tmp_path):
     assert [name for name in columns if ":" not in name or name == "c:d"] == [
         "row",
         *names[:5],
+        *("unknown_categories", "missing", "beyond_range"),
     ]
     # Intervals follow the predictions by default.
     for name in names[:5]:

@@ -191,7 +191,7 @@ def test_a_dry_run_lists_the_items_that_would_be_skipped(mtlrun, all_kinds, tmp_
     )
     assert "configs/beta/wrong.yaml:1:1: missing key" in lines["beta/wrong"]
     assert result.stdout.splitlines()[-1].startswith(
-        "2 artefacts: 5 of 7 cells and 0 search folds to compute"
+        "2 artifacts: 5 of 7 cells and 0 search folds to compute"
     )
     assert not (tmp_path / RUNS).exists()
 
@@ -212,7 +212,7 @@ def test_debug_shows_the_traceback_of_an_internal_error(mtlrun, papers, monkeypa
     [
         (("--set", "seed=1"), "error: --set "),
         (("--format", "csv"), "unknown format of a summary 'csv'"),
-        (("--profile", "dema"), "no artefact has the profile 'dema'"),
+        (("--profile", "dema"), "no artifact has the profile 'dema'"),
         (
             ("--profile", "demo", "--only", "method=Nobody"),
             "no cell is named by --only method=Nobody",
@@ -268,11 +268,11 @@ def test_items_that_share_jobs_compute_them_once(mtlrun, papers, tmp_path):
     dry = mtlrun("reproduce", "all", "--profile", "demo", "--dry-run")
     assert dry.exit_code == 0
     assert (
-        "alpha/second  demo  2 of 6 cells; 4 shared with artefacts above" in dry.stdout
+        "alpha/second  demo  2 of 6 cells; 4 shared with artifacts above" in dry.stdout
     )
     assert (
         dry.stdout.splitlines()[-1]
-        == "3 artefacts: 8 of 12 cells and 0 search folds to compute; nothing was run"
+        == "3 artifacts: 8 of 12 cells and 0 search folds to compute; nothing was run"
     )
     assert not (tmp_path / RUNS).exists()
     done = mtlrun("reproduce", "all", "--profile", "demo")

@@ -293,7 +293,7 @@ def test_compare_accepts_a_folder(tmp_path):
         "GraphMTL",
     ]
     assert sorted(result.leaderboard["method"]) == sorted(labels)
-    assert any("900 rows of 3 of 3 files" in line for line in heard)
+    assert any("900 of 900 rows, 3 of 3 files" in line for line in heard)
     saved = result.save(tmp_path / "out")
     model = mtlrun.load_model(saved / "model")
     assert_allclose(model.predict(frame()), result.predict(frame()))

@@ -28,7 +28,7 @@ from mtlrun.comparison.leaderboard import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol, facts_of, sizes_of
-from mtlrun.comparison.schedule import CompareSchedule, usual_seconds
+from mtlrun.comparison.schedule import BoardProgress, CompareSchedule, usual_seconds
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,
@@ -39,6 +39,7 @@ from mtlrun.comparison.verdict import (
     NO_VERDICT,
     POOLED,
     ComparisonVerdict,
+    VerdictText,
     decide,
     judge,
 )
@@ -728,3 +729,47 @@ def test_a_method_without_a_second_repeat_is_compared_on_the_first():
     gain = board_of(evaluation, entries).gain(entries[2], entries[0])
     once = evaluation.gain(entries[2].losses, entries[0].losses, 1)
     assert (gain.value, gain.error) == (once.value, once.error)
+
+
+def _words():
+    evaluation = SimpleNamespace(measure=NMSE, metric="rmse")
+    return VerdictText(evaluation)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "words"),
+    [
+        (-2e-5, 4e-5, "0.002% worse to 0.004% better"),
+        (-3e-4, 0.27, "up to 27% better"),
+        (-0.05, 3e-4, "up to 5% worse"),
+        (1e-5, 3e-5, "0.001 to 0.003% better"),
+        (-0.03, 0.09, "3% worse to 9% better"),
+    ],
+)
+def test_a_narrow_interval_is_not_written_as_two_zeros(low, high, words):
+    gain = SimpleNamespace(low=low, high=high, value=(low + high) / 2)
+    assert _words().reach(gain) == words
+
+
+def test_an_interval_whose_ends_round_to_the_same_number_has_more_digits():
+    assert _words().span(0.319, 0.3213) == "31.9 to 32.1%"
+    assert _words().span(0.32, 0.32) == "32%"
+
+
+def test_a_gain_of_almost_nothing_is_about_the_same_error():
+    gain = SimpleNamespace(low=1e-5, high=3e-5, value=2e-5)
+    words = _words().change(gain)
+    assert words == "about the same error (0.001 to 0.003% better)"
+
+
+def test_time_passes_while_a_long_fit_runs():
+    progress = BoardProgress(
+        n_done=12,
+        n_jobs=15,
+        elapsed_seconds=60.0,
+        remaining_seconds=18.4,
+        running="GraphSVC",
+    )
+    assert "about 9 s left" in progress.later(10).text
+    # The estimate is used up.
+    assert "after 2 min" in progress.later(60).text

@@ -3,8 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import mtlrun
+from mtlrun.cli.app import app
 from mtlrun.errors import UnknownNameError
 
 N = 300
@@ -135,6 +137,197 @@ def test_useless_columns_and_tasks_of_one_row_are_noted():
         ("row numbers", "id"),
         ("task of one row", "clinic"),
     }
+
+
+def visits(as_dates=False):
+    """Return 15 patients with 8 visits each, sorted by day."""
+    rng = np.random.default_rng(0)
+    day = np.tile(np.arange(8) * 7, 15)
+    frame = pd.DataFrame({"patient": np.repeat([f"p{k}" for k in range(15)], 8)})
+    frame["day"] = day
+    if as_dates:
+        frame["day"] = (
+            pd.Timestamp("2024-01-01") + pd.to_timedelta(day, "D")
+        ).strftime("%Y-%m-%d")
+    return frame.assign(pulse=rng.normal(70, 9, 120), y=rng.normal(size=120))
+
+
+@pytest.mark.parametrize("as_dates", [False, True])
+def test_time_that_runs_backwards_within_a_task_is_named_with_its_rows(as_dates):
+    frame = visits(as_dates)
+    assert alarms(frame, task="patient").empty
+    # The same times in another order are no mistake.
+    shuffled = frame.sample(frac=1, random_state=0)
+    assert alarms(shuffled, task="patient", time="day").empty
+    frame.loc[[34, 35], "day"] = frame.loc[[35, 34], "day"].to_numpy()
+    (row,) = alarms(frame, task="patient").to_dict("records")
+    assert (row["kind"], row["column"]) == ("time runs backwards", "day")
+    assert row["task"] == "p4"
+    assert row["place"] == "data frame: row 36"
+    assert "data frame: row 35" in row["text"]
+
+
+def test_only_a_named_column_or_a_date_or_a_name_such_as_day_is_a_time():
+    frame = visits().rename(columns={"day": "dose"})
+    frame.loc[[34, 35], "dose"] = frame.loc[[35, 34], "dose"].to_numpy()
+    assert alarms(frame, task="patient").empty
+    assert list(alarms(frame, task="patient", time="dose").column) == ["dose"]
+
+
+def test_a_date_of_another_century_is_far_from_all_others():
+    frame = visits(as_dates=True)
+    frame.loc[39, "day"] = "2124-02-19"
+    found = alarms(frame, task="patient")
+    assert list(found.kind) == ["far cell"]
+    assert "2124-02-19" in found.text[0]
+    assert "2024-01-01 to 2024-02-19" in found.text[0]
+
+
+def test_rare_labels_beside_values_of_single_rows_are_not_given_away():
+    x = np.zeros(N)
+    x[:20] = np.arange(1, 21)
+    label = np.zeros(N, dtype=int)
+    label[:10] = 1
+    frame = pd.DataFrame({"x": x, "y": label, "weight": clinics().weight})
+    assert alarms(frame, task=None).empty
+    frame["x"] = np.where(label == 1, 5, x)
+    assert list(alarms(frame, task=None).column) == ["x"]
+
+
+def test_tasks_that_differ_gradually_are_in_the_same_unit():
+    frame = clinics()
+    codes = np.arange(N) % 15
+    frame["share"] = np.where(codes == 0, 3, np.where(codes == 1, 5, 22)) + frame.y / 99
+    assert alarms(frame).empty
+
+
+def test_a_training_names_what_can_change_its_answer(tmp_path):
+    from mtlrun.lab.experiment.load import load_training
+    from mtlrun.lab.training import train
+    from mtlrun.parallel.progress import Progress
+
+    frame = clinics()
+    frame.loc[57, "pressure"] = 13682
+    path = tmp_path / "clinics.csv"
+    frame.to_csv(path, index=False)
+    out = tmp_path / "out"
+    options = {"methods": ["GraphMTL"], "splits": 3, "folds": 2}
+    mtlrun.compare(path, target="y", task="clinic", **options).save(out)
+    training = load_training(out / "chosen.yaml", data_dir=out / "data")
+    lines = []
+    progress = Progress(lines.append)
+    train(training, output=tmp_path, data_dir=out / "data", progress=progress)
+    (line,) = [line for line in lines if "look at the table" in line]
+    assert ":59)" in line
+
+
+def messy(tmp_path):
+    """Return the path of a table with two far cells, and its frame."""
+    frame = clinics()
+    frame.loc[57, "pressure"] = 13682
+    frame.loc[130, "y"] = -900
+    path = tmp_path / "clinics.csv"
+    frame.to_csv(path, index=False)
+    return path, frame
+
+
+FAST = {"methods": ["GraphMTL"], "splits": 3, "folds": 2}
+
+
+@pytest.mark.parametrize("as_frame", [False, True])
+def test_rows_are_dropped_and_cells_clipped_only_on_demand(as_frame, tmp_path):
+    path, frame = messy(tmp_path)
+    source = frame if as_frame else path
+    roles = {"target": "y", "task": "clinic", **FAST}
+    before = mtlrun.compare(source, **roles)
+    assert before.model.about["dataset"]["edits"] == []
+    tidy_frame = frame.drop(index=[57, 130])
+    expected = mtlrun.compare(tidy_frame, **roles).leaderboard
+    result = mtlrun.compare(source, **roles, drop_rows=True, output=tmp_path / "o")
+    scores = ["method", "rmse"]
+    pd.testing.assert_frame_equal(result.leaderboard[scores], expected[scores])
+    (edit,) = result.model.about["dataset"]["edits"]
+    assert "2 rows dropped" in edit
+    assert edit in result.board.facts
+    assert not any("look at the table" in fact for fact in result.board.facts)
+
+
+def test_clipped_cells_are_the_nearest_of_the_others(tmp_path):
+    path, frame = messy(tmp_path)
+    roles = {"target": "y", "task": "clinic", **FAST}
+    lines = []
+    result = mtlrun.compare(path, **roles, clip=True, say=lines.append)
+    clipped = frame.copy()
+    clipped.loc[57, "pressure"] = frame.pressure.drop(57).max()
+    clipped.loc[130, "y"] = frame.y.drop(130).min()
+    expected = mtlrun.compare(clipped, **roles).leaderboard
+    scores = ["method", "rmse"]
+    pd.testing.assert_frame_equal(result.leaderboard[scores], expected[scores])
+    (edit,) = [line for line in lines if line.startswith("--clip")]
+    assert "2 cells clipped" in edit
+    assert "clinics.csv:59" in edit
+
+
+def test_a_training_drops_rows_on_demand_and_its_model_and_page_say_so(tmp_path):
+    path, _ = messy(tmp_path)
+    out = tmp_path / "out"
+    mtlrun.compare(path, target="y", task="clinic", **FAST).save(out)
+    command = ["train", str(out / "chosen.yaml"), "--data-dir", str(out / "data")]
+    command += ["-o", str(tmp_path / "runs"), "--drop-rows"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "2 rows dropped" in result.stdout
+    assert "look at the table" not in result.stderr
+    (page,) = (tmp_path / "runs").rglob("report.html")
+    assert "2 rows dropped" in page.read_text()
+    (edit,) = mtlrun.load_model(page.parent).about["dataset"]["edits"]
+    assert "2 rows dropped" in edit
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_the_sheet_of_a_workbook_stays_the_table_of_all_jobs(n_jobs, tmp_path):
+    frame = clinics()
+    with pd.ExcelWriter(tmp_path / "book.xlsx") as book:
+        pd.DataFrame({"note": ["read me"]}).to_excel(book, sheet_name="Info")
+        frame.to_excel(book, sheet_name="Visits", index=False)
+    source = f"{tmp_path / 'book.xlsx'}#Visits"
+    roles = {"target": "y", "task": "clinic", **FAST}
+    result = mtlrun.compare(source, **roles, jobs=n_jobs)
+    expected = mtlrun.compare(frame, **roles)
+    scores = ["method", "rmse"]
+    pd.testing.assert_frame_equal(
+        result.leaderboard[scores], expected.leaderboard[scores]
+    )
+    out = tmp_path / "out"
+    result.save(out)
+    command = ["train", str(out / "chosen.yaml"), "--data-dir", str(out / "data")]
+    trained = CliRunner().invoke(app, [*command, "-o", str(tmp_path / "runs")])
+    assert trained.exit_code == 0, trained.output
+
+
+def test_test_rows_of_a_file_are_neither_dropped_nor_clipped(tmp_path):
+    path, frame = messy(tmp_path)
+    test = frame.iloc[:60]
+    options = {"target": "y", "task": "clinic", "methods": ["GraphMTL"], "folds": 2}
+    for name in ("drop_rows", "clip"):
+        result = mtlrun.compare(path, test=test, **options, **{name: True})
+        assert result.board.evaluation.y.min() > -900
+        assert len(result.board.evaluation.rows[0]) == 60
+
+
+def test_a_data_set_that_is_no_table_is_looked_at_too():
+    from dataclasses import replace
+
+    from mtlrun.data import load_dataset
+    from mtlrun.data.roles.check import dataset_findings
+
+    dataset = load_dataset("simulated-families", variant="equal")
+    assert not dataset_findings(dataset)
+    X = dataset.X.copy()
+    X[7, 3] = 1e5
+    (finding,) = dataset_findings(replace(dataset, X=X))
+    assert (finding.kind, finding.column) == ("far cell", "x4")
+    assert finding.place == "data set simulated-families: row 8"
 
 
 def test_dropped_columns_are_not_looked_at_and_unknown_ones_are_refused():

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from mtlrun.chunks.table import _frames
+from mtlrun.chunks.table import frames_of
 from mtlrun.data.reading import named_columns
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.reading.formats import mat, sequences, svmlight
@@ -150,7 +150,7 @@ def read_parquet(content: bytes) -> None:
     path = Path(_folder().name) / f"{NAME}.parquet"
     path.write_bytes(content)
     with contextlib.suppress(UserError):
-        list(_frames(path, None, rows=2, task="task"))
+        list(frames_of(path, None, rows=2, task="task"))
     parsed = read_table_file(memory_file(content), ".parquet")
     with contextlib.suppress(UserError):
         new_rows(parsed, schema)

@@ -200,7 +200,7 @@ GOLDEN = {
     ),
     "bad id": (
         changed("id: lab/tiny", "id: ../../etc"),
-        "bad.yaml:2:5: 'id' must be <paper>/<artefact> in letters, digits, '-' and '_', not '../../etc'\n"
+        "bad.yaml:2:5: 'id' must be <paper>/<artifact> in letters, digits, '-' and '_', not '../../etc'\n"
         "  1 | schema: 1\n"
         "  2 | id: ../../etc\n"
         "          ^^^^^^^^^",

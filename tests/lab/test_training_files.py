@@ -130,7 +130,7 @@ def test_all_problems_are_located_at_once(write):
             ),
             "evaluates one split",
         ),
-        (("id: train/small", "id: small"), "must be <paper>/<artefact>"),
+        (("id: train/small", "id: small"), "must be <paper>/<artifact>"),
         (
             ("metrics: [auc]", "metrics: [auc]\nfeatures: {kind: one-hot, degree: 2}"),
             "one-hot has no degree",

@@ -194,6 +194,86 @@ def test_rows_outside_the_times_of_the_training_rows_are_flagged(tmp_path):
     assert len(caught) == 1
 
 
+@pytest.fixture(scope="module")
+def visit_model(tmp_path_factory):
+    """Return a table of visits, and the folder of a model that was fitted to it."""
+    folder = tmp_path_factory.mktemp("visits")
+    frame = rows().drop(columns="z").assign(day=np.tile(np.arange(30), 3))
+    frame = frame.assign(visit_id=[f"v{k}" for k in range(90)], note="fine")
+    roles = {"target": "y", "task": "school", "time": "day", "drop": ["note"]}
+    options = {"methods": ["IndependentRidge"], "splits": 2, "folds": 2}
+    mtlrun.compare(frame, **roles, **options).save(folder)
+    return frame, folder
+
+
+def predicted(folder, new, tmp_path, *options):
+    """Return the output of the command for new rows, and its messages."""
+    source = tmp_path / "new.csv"
+    new.to_csv(source, index=False)
+    out = tmp_path / "out.csv"
+    words = ["predict", str(folder), str(source), "-o", str(out), *options]
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    return pd.read_csv(out, keep_default_na=False), result.stderr
+
+
+def test_the_command_flags_what_is_unlike_the_training_rows(visit_model, tmp_path):
+    frame, folder = visit_model
+    new = frame.iloc[:8].copy()
+    new.loc[1, "size"] = "huge"
+    new.loc[2, "a"] = np.nan
+    new.loc[3, "a"] = 1e6
+    new.loc[4, "school"] = "east"
+    new.loc[5, "school"] = " NORTH"
+    new.loc[6, "school"] = ""
+    table, messages = predicted(folder, new, tmp_path)
+    assert table.unknown_categories.tolist() == ["", "size", *[""] * 6]
+    assert table.missing.tolist() == ["", "", "a", *[""] * 5]
+    assert table.beyond_range.tolist() == ["", "", "", "a", *[""] * 4]
+    assert table.is_known_task.tolist()[3:] == [True, False, False, False, True]
+    assert table.similar_task.tolist() == [*[""] * 5, "north", "", ""]
+    assert (table.prediction == "").tolist() == [False] * 4 + [True] * 3 + [False]
+    about_columns = [line for line in messages.splitlines() if "training r" in line]
+    assert sum("'a' (1" in line for line in about_columns) == 2
+    # The same flags as in Python.
+    flags = mtlrun.load_model(folder).predict_table(new)
+    joined = flags.beyond_range.map("; ".join)
+    assert joined.tolist() == table.beyond_range.tolist()
+
+
+def test_the_output_keeps_identifiers_times_and_the_numbers_of_rows(
+    visit_model, tmp_path
+):
+    frame, folder = visit_model
+    table, _ = predicted(folder, frame.iloc[[3, 40]], tmp_path)
+    # Line 1 has the names of the columns.
+    assert table.row.tolist() == [2, 3]
+    assert list(table.columns)[:5] == ["row", "task", "day", "visit_id", "prediction"]
+    assert table.visit_id.tolist() == ["v3", "v40"]
+    assert table.day.tolist() == [3, 10]
+    assert "note" not in table and "y" not in table
+
+
+def test_rows_of_a_workbook_are_numbered_as_in_its_sheet(visit_model, tmp_path):
+    frame, folder = visit_model
+    source = tmp_path / "new.xlsx"
+    frame.iloc[:3].to_excel(source, index=False, startrow=2)
+    out = tmp_path / "out.csv"
+    result = CliRunner().invoke(
+        app, ["predict", str(folder), str(source), "-o", str(out)]
+    )
+    assert result.exit_code == 0, result.output
+    assert pd.read_csv(out).row.tolist() == [4, 5, 6]
+
+
+def test_a_model_of_an_earlier_version_has_no_ranges(visit_model, tmp_path):
+    frame, folder = visit_model
+    model = mtlrun.load_model(folder)
+    del model.about["input"]["ranges"]
+    new = frame.iloc[:2].assign(a=1e6)
+    assert model.predict_table(new).beyond_range.tolist() == [(), ()]
+
+
 def patients():
     """Return rows of patients whose numbers have no zeros in front."""
     rng = np.random.default_rng(0)

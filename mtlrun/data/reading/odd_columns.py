@@ -122,6 +122,22 @@ def is_numbering(column: pd.Series) -> bool:
     return bool(is_dense or is_sorted or is_long)
 
 
+def is_identifier(column: pd.Series) -> bool:
+    """Whether a column identifies rows: by its name, or as no cell repeats.
+
+    Numbers with decimals identify nothing.
+    """
+    name = str(column.name)
+    if _ID_NAME.fullmatch(name) or name.casefold() in _ROW_NAMES:
+        return True
+    cells = column.dropna()
+    if is_bool_dtype(cells) or not len(cells):
+        return False
+    if is_numeric_dtype(cells) and (cells.astype(float) % 1 != 0).any():
+        return False
+    return bool(cells.is_unique)
+
+
 def repeated_ids(columns: Iterable[pd.Series]) -> list[str]:
     """Return a line about columns that seem to number persons with several rows.
 

@@ -93,6 +93,9 @@ class Table:
         among the features.
     locate : callable or None
         ``locate(row)`` returns the place of a row in the file.
+    lines : callable or None
+        ``lines()`` returns the number of each row in the file; None if they are counted
+        from 1.
     written : callable or None
         ``written(name)`` returns a column of numbers as the file writes it: ``07`` for
         7. None where numbers are typed.
@@ -115,6 +118,7 @@ class Table:
     numbered_tasks: bool = False
     order: list[str] = field(default_factory=list)
     locate: Callable[..., str] | None = None
+    lines: Callable[[], Sequence[int]] | None = None
     written: Callable[[str], pd.Series] | None = None
     source: Snapshot | None = None
     notes: list[str] = field(default_factory=list)
@@ -146,6 +150,15 @@ class Table:
         if self.locate is None:
             return f"{self.name}: row {row + 1}"
         return self.locate(row)
+
+    def row_numbers(self) -> np.ndarray:
+        """Return the number of each row, as messages name it."""
+        if self.lines is not None:
+            numbers = np.asarray(self.lines())
+            # pandas has other blanks than the reader of lines.
+            if len(numbers) == len(self.frame):
+                return numbers
+        return np.arange(1, len(self.frame) + 1)
 
     def column(self, name: str) -> pd.Series:
         """Return a column, dense.
@@ -332,10 +345,13 @@ class Table:
         def locate(row: int) -> str:
             return self.where(int(rows[row]))
 
+        def lines() -> Sequence[int]:
+            return self.row_numbers()[rows].tolist()
+
         def written(name: str) -> pd.Series:
             return self.text(name).iloc[rows].reset_index(drop=True)
 
-        table = replace(self, frame=frame, locate=locate)
+        table = replace(self, frame=frame, locate=locate, lines=lines)
         if self.sparse is not None:
             table.sparse = self.sparse[rows]
         if self.written is not None:

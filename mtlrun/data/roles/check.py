@@ -7,9 +7,10 @@ what was found and what that does to an answer, and changes nothing.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
+from scipy import sparse
 
+from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.names import Names, alike_names
 from mtlrun.data.reading.odd_columns import is_numbering
 from mtlrun.data.reading.read import read_table
-from mtlrun.data.reading.table import Table, table_of_frame
-from mtlrun.errors import counted, listed, with_arguments
+from mtlrun.data.reading.table import (
+    TARGET,
+    TASK,
+    Table,
+    default_names,
+    table_of_frame,
+)
+from mtlrun.data.roles.roles import Roles
+from mtlrun.data.roles.weights import drop_unweighted_rows
+from mtlrun.data.times import DATE, TimeSchema, holds_dates
+from mtlrun.errors import DataError, counted, listed, with_arguments
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -43,18 +55,33 @@ MAX_FAR = 5
 MAX_FAR_SHARE = 0.005
 #: Medians of tasks in another unit are these multiples of the others, up to a factor of
 #: `UNIT_TOLERANCE`, in at most a fifth of the tasks. Otherwise medians of tasks differ by
-#: less than a factor of `UNIT_SPREAD` (a standard deviation of logarithms).
+#: less than a factor of `UNIT_SPREAD` (a standard deviation of logarithms), and the next
+#: task is nearer by a factor of `UNIT_GAP` on the scale of logarithms.
 UNITS = (10.0, 100.0, 1000.0)
 UNIT_TOLERANCE = 1.5
 UNIT_SPREAD = 1.4
+UNIT_GAP = 1.5
 MIN_TASKS = 4
 MIN_ROWS = 3
 #: Share of repeated rows from which on folds share rows.
 MANY_REPEATED = 0.2
 #: A column determines the target if all but this share of the variance is explained.
 UNEXPLAINED = 1e-9
+#: Rows that share their value of such a column and have a rare target.
+MIN_SHARED = 5
+#: Names of columns of numbers that are times.
+_TIME_NAME = re.compile(
+    r"(?i)(.*[^a-z])?(time|date|day|week|month|year|hour|minute|visit|wave|age"
+    r"|session|occasion)s?([^a-z].*)?"
+)
+#: A table is sorted by time if its tasks have at least so many steps forward, and at
+#: most one step back or this share of them.
+MIN_STEPS = 10
+MAX_STEPS_BACK = 0.02
 #: Names in a sentence.
 SHOWN = 5
+#: Findings that are printed before a fit.
+MAX_ALARMS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +92,8 @@ class TableFinding:
     ----------
     kind : str
         ``far cell``, ``alike names``, ``other unit``, ``gives target away``,
-        ``repeated rows``, ``constant column``, ``equal columns``, ``row numbers`` or
-        ``task of one row``.
+        ``repeated rows``, ``time runs backwards``, ``constant column``,
+        ``equal columns``, ``row numbers`` or ``task of one row``.
     column : str
         Empty if it is about rows.
     place : str
@@ -79,6 +106,10 @@ class TableFinding:
     is_alarm : bool
         Whether it can change the advice of a comparison. Only these findings are printed
         before a comparison.
+    rows : tuple of int
+        Positions of the rows that ``drop_rows`` leaves out.
+    nearest : float or None
+        What ``clip`` writes into a far cell: the nearest of the other numbers.
     """
 
     kind: str
@@ -88,6 +119,8 @@ class TableFinding:
     text: str
     effect: str
     is_alarm: bool = True
+    rows: tuple[int, ...] = ()
+    nearest: float | None = None
 
     @property
     def sentence(self) -> str:
@@ -101,6 +134,7 @@ def check_table(
     *,
     target: str | Sequence[str] = (),
     task: str | None = None,
+    time: str | None = None,
     drop: str | Sequence[str] = (),
 ) -> pd.DataFrame:
     """List what may be wrong in a table, before anything is fitted.
@@ -112,13 +146,17 @@ def check_table(
         Columns to predict.
     task : str, optional
         Column of tasks. Cells are also compared with others of their task.
+    time : str, optional
+        Column of a number or a date. Without it, columns of dates, and columns of numbers
+        with a name such as ``day``, are times.
     drop : str or sequence of str, optional
         Columns that are not looked at.
 
     Returns
     -------
     DataFrame
-        A row per finding, alarms first, with the attributes of `TableFinding` as columns.
+        A row per finding, alarms first, with the first attributes of `TableFinding` as
+        columns: ``kind`` to ``is_alarm``.
         Empty for sparse tables.
 
     Raises
@@ -141,36 +179,162 @@ def check_table(
         table = read_table(data)
     else:
         table = table_of_frame(data, "data frame")
-    targets = (target,) if isinstance(target, str) else tuple(target)
-    dropped = (drop,) if isinstance(drop, str) else tuple(drop)
-    for name in (*targets, *filter(None, [task]), *dropped):
+    roles = Roles(targets=target, task=task, time=time, drop=drop)
+    for name in (*roles.targets, *filter(None, [task, time]), *roles.drop):
         table.column(name)
-    found = findings(table, targets or tuple(table.default_targets), task, dropped)
-    columns = [field.name for field in fields(TableFinding)]
-    return pd.DataFrame([asdict(finding) for finding in found], columns=columns)
+    table_findings = findings(table, roles)
+    columns = [field.name for field in fields(TableFinding)][:-2]
+    return pd.DataFrame(
+        [asdict(finding) for finding in table_findings], columns=columns
+    )
 
 
-def findings(
-    table: Table, targets: Sequence[str], task: str | None, drop: Sequence[str] = ()
-) -> list[TableFinding]:
-    """Return what may be wrong in a table, alarms first; see `check_table`."""
+def findings(table: Table, roles: Roles) -> list[TableFinding]:
+    """Return what may be wrong in a table, alarms first; see `check_table`.
+
+    Rows of weight 0 are not looked at, and what `roles` change is not found any more.
+    """
+    n_rows = len(table.frame)
+    if roles.weight:
+        table, n_rows, _ = drop_unweighted_rows(table, roles.weight, n_rows, roles.task)
+    table, _, _ = tidy(table, n_rows, roles)
+    return _findings(table, roles)
+
+
+def tidy(table: Table, n_train: int, roles: Roles) -> tuple[Table, int, list[str]]:
+    """Return a table without what ``drop_rows`` and ``clip`` change, if they are set.
+
+    Parameters
+    ----------
+    table : Table
+        Without rows of weight 0.
+    n_train : int
+        Number of training rows, which come first. Test rows are left as they are.
+    roles : Roles
+
+    Returns
+    -------
+    table : Table
+    n_train : int
+    edits : list of str
+        Sentences about what was changed.
+    """
+    if not roles.drop_rows and not roles.clip:
+        return table, n_train, []
+    train = table.taken(np.arange(n_train))
+    edits = []
+    if roles.drop_rows:
+        alarms = [finding for finding in _findings(train, roles) if finding.is_alarm]
+        dropped = sorted({row for finding in alarms for row in finding.rows})
+        places = listed([table.where(row) for row in dropped], SHOWN)
+        text = f"--drop-rows: {counted(len(dropped), 'row')} dropped"
+        if dropped:
+            text += f" ({places})"
+        edits.append(text)
+        table = table.taken(np.setdiff1d(np.arange(len(table.frame)), dropped))
+        n_train -= len(dropped)
+        train = table.taken(np.arange(n_train))
+    if roles.clip:
+        frame = table.frame.copy()
+        texts = []
+        for finding in _findings(train, roles):
+            if finding.nearest is not None:
+                column = frame[finding.column].astype(float)
+                before = column.iloc[finding.rows[0]]
+                column.iloc[finding.rows[0]] = finding.nearest
+                frame[finding.column] = column
+                texts.append(
+                    f"{before:.10g} to {finding.nearest:.10g} in column "
+                    f"{finding.column!r} ({finding.place})"
+                )
+        text = f"--clip: {counted(len(texts), 'cell')} clipped"
+        if texts:
+            text += f": {listed(texts, SHOWN)}"
+        edits.append(text)
+        table = replace(table, frame=frame)
+    return table, n_train, edits
+
+
+def _findings(table: Table, roles: Roles) -> list[TableFinding]:
+    """Return what may be wrong in rows of positive weight."""
     if table.sparse is not None:
         return []
-    frame = table.frame.drop(columns=[n for n in drop if n in table.frame.columns])
+    dropped = [name for name in roles.drop if name in table.frame.columns]
+    task = roles.task
+    if not task and not roles.targets:
+        task = table.default_task
     tasks = None
     if task is not None:
         tasks = Names.of(table.column(task))
-    look = _Look(table, frame, tuple(targets), task, tasks)
-    found = [
+    look = _Look(
+        table,
+        table.frame.drop(columns=dropped),
+        tuple(roles.targets or table.default_targets),
+        task,
+        tasks,
+        roles.time or roles.since_first,
+    )
+    table_findings = [
         *look.far_cells(),
         *look.alike_names(),
         *look.other_units(),
         *look.target_columns(),
         *look.repeated_rows(),
+        *look.backward_times(),
         *look.useless_columns(),
         *look.tasks_of_one_row(),
     ]
-    return sorted(found, key=lambda finding: not finding.is_alarm)
+    return sorted(table_findings, key=lambda finding: not finding.is_alarm)
+
+
+def dataset_findings(dataset: Dataset) -> list[TableFinding]:
+    """Return what may be wrong in a data set, whose rows are counted from 1.
+
+    Empty for sparse features and strings.
+    """
+    if sparse.issparse(dataset.X) or dataset.strings:
+        return []
+    features = dataset.features or default_names(dataset.n_features, dataset.id)
+    columns = dict(zip(features, dataset.X.T, strict=True))
+    for name, words in dataset.categories.items():
+        codes = np.nan_to_num(columns[name], nan=-1).astype(np.int64)
+        columns[name] = pd.Categorical.from_codes(codes, words).astype(object)
+    names = [f"{TARGET} {name}" for name in dataset.tasks]
+    if dataset.y.ndim == 1:
+        names = [TARGET]
+    columns |= dict(zip(names, np.atleast_2d(dataset.y.T), strict=True))
+    task = None
+    if dataset.task_id is not None:
+        task = TASK
+        columns[task] = np.asarray(dataset.tasks, dtype=object)[dataset.task_id]
+    table = Table(f"data set {dataset.id}", pd.DataFrame(columns))
+    return findings(table, Roles(targets=names, task=task))
+
+
+def alarm_lines(table_findings: Sequence[TableFinding]) -> list[str]:
+    """Return lines about the findings that can change an answer."""
+    alarms = [finding for finding in table_findings if finding.is_alarm]
+    lines = [f"look at the table: {alarm.sentence}" for alarm in alarms[:MAX_ALARMS]]
+    if len(alarms) > MAX_ALARMS:
+        n_more = counted(len(alarms) - MAX_ALARMS, "more finding")
+        lines.append(f"look at the table: {n_more}; mtlrun data check TABLE lists all")
+    return lines
+
+
+@dataclass(frozen=True)
+class _TimeColumn:
+    """Times of all rows.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n,)
+        NaN where a cell is empty.
+    are_dates : bool
+        Whether they count the days since 1970.
+    """
+
+    values: Array
+    are_dates: bool
 
 
 @dataclass(frozen=True)
@@ -187,6 +351,8 @@ class _Look:
         Column of tasks.
     tasks : Names or None
         Task of each row.
+    time : str or None
+        Column of times.
     """
 
     table: Table
@@ -194,6 +360,7 @@ class _Look:
     targets: tuple[str, ...]
     task: str | None
     tasks: Names | None
+    time: str | None
 
     @cached_property
     def numbering(self) -> set[str]:
@@ -208,6 +375,33 @@ class _Look:
             if is_numeric_dtype(column) and name not in self.numbering:
                 yield str(name), column.to_numpy(dtype=float, na_value=np.nan)
 
+    @cached_property
+    def times(self) -> dict[str, _TimeColumn]:
+        """Columns of times: the one that is named, dates, and names such as ``day``."""
+        times = {}
+        for name, column in self.frame.items():
+            if name in self.targets or name == self.task or is_bool_dtype(column):
+                continue
+            cells = column.dropna()
+            is_time = name == self.time
+            if is_numeric_dtype(column):
+                is_time |= _TIME_NAME.fullmatch(str(name)) is not None
+            elif not is_time:
+                # Most columns of words show in their first cells that they are none.
+                is_time = holds_dates(cells.iloc[:MIN_NUMBERS]) and holds_dates(cells)
+            if not is_time or not len(cells):
+                continue
+            try:
+                schema = TimeSchema.of(cells, self.table)
+                read = schema.read(cells, self.table)
+            except DataError:
+                # Only a time that is used has to be readable, and is refused there.
+                continue
+            values = np.full(len(column), np.nan)
+            values[column.notna().to_numpy()] = read
+            times[str(name)] = _TimeColumn(values, schema.kind == DATE)
+        return times
+
     def without_numbering(self) -> pd.DataFrame:
         """Return the columns that do not number the rows."""
         return self.frame.drop(columns=[*self.numbering.difference(self.targets)])
@@ -219,38 +413,102 @@ class _Look:
         return self.tasks.names[self.tasks.codes[row]]
 
     def far_cells(self) -> Iterator[TableFinding]:
-        """Find numbers that are far from all others, or from those of their task."""
-        for name, values in self.numbers():
-            far = _far(values, is_centered=False)
+        """Find numbers and dates far from all others, or from those of their task."""
+        columns = dict(self.numbers())
+        for name, times in self.times.items():
+            if times.are_dates:
+                columns[name] = times.values
+        for name, values in columns.items():
+            are_dates = name in self.times and self.times[name].are_dates
+            far = _far(values, has_logs=not are_dates)
             within = np.zeros(0, dtype=np.int64)
             if self.tasks is not None and not len(far):
                 groups = pd.Series(values).groupby(self.tasks.codes)
                 medians = groups.transform("median")
                 # NaN for tasks of few rows, and for rows without a task.
                 medians = medians.where(groups.transform("count") >= MIN_ROWS)
-                within = _far(values - medians.to_numpy(), is_centered=True)
-            effect = "it pulls slopes and pooled models"
+                within = _far(values - medians.to_numpy(), has_logs=False)
+            effect = (
+                "it pulls slopes and pooled models, and the interval of the gain widens"
+            )
             if name in self.targets:
-                effect = "its error outweighs those of the other rows"
-            others = np.delete(values, [*far, *within])
+                effect = (
+                    "its error outweighs those of the other rows, and the interval of "
+                    "the gain widens"
+                )
+            others = values.copy()
+            others[[*far, *within]] = np.nan
             for row in (*far, *within):
                 task = self.task_of(row)
-                least = np.nanmin(others)
-                most = np.nanmax(others)
-                compared = f"all others ({least:.6g} to {most:.6g})"
-                if len(within):
+                smallest = self.shown(name, int(np.nanargmin(others)), others)
+                largest = self.shown(name, int(np.nanargmax(others)), others)
+                compared = f"all others ({smallest} to {largest})"
+                neighbors = others
+                if self.tasks is not None and len(within):
                     compared = f"the others of task {task!r}"
+                    neighbors = others[self.tasks.codes == self.tasks.codes[row]]
+                nearest = None
+                if not are_dates:
+                    ends = np.nanmin(neighbors), np.nanmax(neighbors)
+                    nearest = float(np.clip(values[row], *ends))
                 yield TableFinding(
                     kind="far cell",
                     column=name,
                     place=self.table.where(int(row)),
                     task=task,
                     text=(
-                        f"{values[row]:.10g} in column {name!r} "
+                        f"{self.shown(name, row, values)} in column {name!r} "
                         f"({self.table.where(int(row))}) is far from {compared}"
                     ),
                     effect=effect,
+                    rows=(int(row),),
+                    nearest=nearest,
                 )
+
+    def shown(self, name: str, row: int, values: Array) -> str:
+        """Return a number or a date of a column as text."""
+        if name in self.times and self.times[name].are_dates:
+            return str(np.datetime64(int(values[row]), "D"))
+        return f"{values[row]:.10g}"
+
+    def backward_times(self) -> Iterator[TableFinding]:
+        """Find rows of a sorted table that stand behind a later row of their task."""
+        codes = np.zeros(len(self.frame), dtype=np.int64)
+        if self.tasks is not None:
+            codes = self.tasks.codes
+        for name, times in self.times.items():
+            rows = np.flatnonzero(np.isfinite(times.values) & (codes >= 0))
+            # Rows of a task, in the order of the table.
+            rows = rows[np.argsort(codes[rows], kind="stable")]
+            is_step = np.diff(codes[rows]) == 0
+            steps = np.where(is_step, np.diff(times.values[rows]), 0)
+            back = np.flatnonzero(steps < 0)
+            n_forward = np.count_nonzero(steps > 0)
+            n_allowed = max(1, MAX_STEPS_BACK * n_forward)
+            if n_forward < MIN_STEPS or not 0 < len(back) <= n_allowed:
+                continue
+            before, row = rows[back[0] : back[0] + 2]
+            text = f"column {name!r} runs backwards"
+            if self.tasks is not None:
+                text += f" in task {self.task_of(row)!r}"
+            text += (
+                f": {self.shown(name, before, times.values)} "
+                f"({self.table.where(int(before))}) stands before "
+                f"{self.shown(name, row, times.values)} ({self.table.where(int(row))})"
+            )
+            if len(back) > 1:
+                text += f", and in {counted(len(back) - 1, 'other row')}"
+            yield TableFinding(
+                kind="time runs backwards",
+                column=name,
+                place=self.table.where(int(row)),
+                task=self.task_of(row),
+                text=text,
+                effect=(
+                    "with a mistyped time, later rows train the model that is tested "
+                    "on earlier ones"
+                ),
+            )
 
     def alike_names(self) -> Iterator[TableFinding]:
         """Find tasks and categories that are probably the same, written differently."""
@@ -269,7 +527,10 @@ class _Look:
                         f"{listed([repr(text) for text in alike], SHOWN)} in column "
                         f"{str(name)!r} are different {is_of}"
                     ),
-                    effect="if they are the same, its rows are split",
+                    effect=(
+                        "if they are the same, it has fewer rows than it could, and "
+                        "sharing seems to gain more"
+                    ),
                 )
 
     def other_units(self) -> Iterator[TableFinding]:
@@ -283,13 +544,17 @@ class _Look:
             if len(medians) < MIN_TASKS or not (medians > 0).all():
                 continue
             logs = np.log(medians)
-            distance = logs - logs.median()
-            spread = 1.4826 * distance.abs().median()
+            distance = (logs - logs.median()).abs()
+            spread = 1.4826 * distance.median()
             if spread > np.log(UNIT_SPREAD):
                 continue
+            tolerance = np.log(UNIT_TOLERANCE)
+            next_task = distance[distance < np.log(UNITS[0]) - tolerance].max()
             for unit in UNITS:
-                is_near = (distance.abs() - np.log(unit)).abs() < np.log(UNIT_TOLERANCE)
+                is_near = (distance - np.log(unit)).abs() < tolerance
                 if not 0 < is_near.sum() <= len(medians) / 5:
+                    continue
+                if distance[is_near].min() < UNIT_GAP * next_task:
                     continue
                 tasks = [self.tasks.names[code] for code in medians.index[is_near]]
                 yield TableFinding(
@@ -301,7 +566,10 @@ class _Look:
                         f"({listed(tasks, SHOWN)}) is about {unit:g} times larger or "
                         "smaller than in the other tasks"
                     ),
-                    effect="with another unit, these tasks cannot share coefficients",
+                    effect=(
+                        "in another unit, these tasks share no coefficients, and sharing "
+                        "seems to gain less"
+                    ),
                 )
 
     def target_columns(self) -> Iterator[TableFinding]:
@@ -320,7 +588,10 @@ class _Look:
                         kind="gives target away",
                         column=str(name),
                         text=f"column {str(name)!r} determines the target {target!r}",
-                        effect=f"all methods predict it perfectly; --drop {name}",
+                        effect=(
+                            "all methods predict it perfectly, and none gains; --drop "
+                            f"{name}"
+                        ),
                     )
 
     def repeated_rows(self) -> Iterator[TableFinding]:
@@ -348,8 +619,12 @@ class _Look:
                 f"{counted(int(is_repeated.sum()), 'row')} of {len(rows):,} repeat an "
                 f"earlier one, the first in {self.table.where(row)}"
             ),
-            effect="training and test parts share rows, and errors are too small",
+            effect=(
+                "training and test parts share rows: errors are too small, and the "
+                "model that learns rows by heart seems best"
+            ),
             is_alarm=bool(is_fine and share >= MANY_REPEATED),
+            rows=tuple(np.flatnonzero(is_repeated).tolist()),
         )
 
     def useless_columns(self) -> Iterator[TableFinding]:
@@ -409,15 +684,16 @@ def _about_column(kind: str, column: str, what: str, effect: str) -> TableFindin
     )
 
 
-def _far(values: Array, *, is_centered: bool) -> Array:
+def _far(values: Array, *, has_logs: bool) -> Array:
     """Return the rows whose values are far from all others.
 
     Parameters
     ----------
     values : ndarray of shape (n,)
         NaN where a cell is empty.
-    is_centered : bool
-        Whether these are differences from the medians of tasks, which have no logarithms.
+    has_logs : bool
+        Whether positive numbers are also compared on the scale of logarithms. Dates, and
+        differences from the medians of tasks, are not.
     """
     rows = np.flatnonzero(np.isfinite(values))
     x = values[rows]
@@ -425,7 +701,7 @@ def _far(values: Array, *, is_centered: bool) -> Array:
         return rows[:0]
     from_median = _deviations(x)
     far = _beyond(from_median, FAR, GAP)
-    if is_centered or x.min() <= 0:
+    if not has_logs or x.min() <= 0:
         return rows[far]
     from_median_of_log = _deviations(np.log(x))
     far = far[from_median_of_log[far] > FAR_OF_LOG]
@@ -464,7 +740,9 @@ def _determines(column: pd.Series, y: pd.Series) -> bool:
     """Whether a column determines a target, except for empty cells.
 
     Numbers do by a straight line; words and few numbers do if each of at most half as
-    many values as rows goes with one value of the target.
+    many values as rows goes with one value of the target. A value of one row shows
+    nothing, so most rows must share theirs with others, also those without the most
+    frequent target.
     """
     both = column.notna() & y.notna()
     x = column[both]
@@ -478,4 +756,10 @@ def _determines(column: pd.Series, y: pd.Series) -> bool:
             return True
     if x.nunique() > len(x) / 2:
         return False
-    return bool((y.groupby(x.to_numpy()).nunique() == 1).all())
+    groups = y.groupby(x.to_numpy())
+    if (groups.nunique() > 1).any():
+        return False
+    is_shared = groups.transform("size") > 1
+    is_rare = y != y.mode()[0]
+    n_shared = np.count_nonzero(is_rare & is_shared)
+    return bool(n_shared >= max(MIN_SHARED, is_rare.sum() / 2))

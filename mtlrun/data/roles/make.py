@@ -25,6 +25,7 @@ from mtlrun.data.reading.odd_columns import (
 )
 from mtlrun.data.reading.table import Table
 from mtlrun.data.roles.builder import MOST_COLUMNS, DatasetBuilder
+from mtlrun.data.roles.check import tidy
 from mtlrun.data.roles.class_labels import class_names, classes_of_tasks, label_columns
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import UnknownTasks, gap_warning
@@ -106,6 +107,7 @@ def make_dataset(
             table, roles.weight, n_train, task
         )
         notes += weight_notes
+    table, n_train, edits = tidy(table, n_train, roles)
     make = DatasetBuilder(table, roles, n_train, notes)
     make.refuse_unusable(task)
     y, task_type, tasks, labels = _targets(make, targets, task)
@@ -161,6 +163,7 @@ def make_dataset(
         labels=labels,
         label_types=make.label_types,
         notes="\n".join(make.notes),
+        edits=edits,
         clock=clock,
     )
     if test is not None:

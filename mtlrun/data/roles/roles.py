@@ -36,6 +36,11 @@ class Roles:
         earlier ones.
     drop : tuple of str
         Columns that are ignored.
+    drop_rows : bool
+        Whether training rows with far cells, and many repeated rows, are left out; see
+        `mtlrun.check_table`.
+    clip : bool
+        Whether far cells of training rows become the nearest of the other numbers.
     categorical : tuple of str
         Columns that are categories although they hold numbers.
     min_rows : int or None
@@ -96,6 +101,22 @@ class Roles:
     drop: Annotated[
         str | Sequence[str], OptionHelp("A,B,C", "Columns to ignore. Repeatable.")
     ] = ()
+    drop_rows: Annotated[
+        bool,
+        OptionHelp(
+            None,
+            "Leave out rows with cells far from all others, and many repeated rows, as "
+            "mtlrun data check finds them. Test rows of --test stay.",
+        ),
+    ] = False
+    clip: Annotated[
+        bool,
+        OptionHelp(
+            None,
+            "Replace numbers far from all others by the nearest of the others. Test rows "
+            "of --test stay.",
+        ),
+    ] = False
     categorical: Annotated[
         str | Sequence[str],
         OptionHelp(

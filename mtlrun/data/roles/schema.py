@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from scipy import sparse
 
 from mtlrun.data.clock import Clock
-from mtlrun.data.dataset import check_large
+from mtlrun.data.dataset import Dataset, check_large
 from mtlrun.data.reading.names import Known, Names, as_written, similar_names
 from mtlrun.data.reading.read import read_table
 from mtlrun.data.reading.table import SEQUENCE, Table
@@ -48,6 +49,9 @@ class Schema:
         Features without a missing value in the training rows.
     clock : Clock or None
         When each task begins, if features are derived from the time of the rows.
+    ranges : mapping of str to (float, float)
+        Smallest and largest number of features in the training rows; empty for models
+        of earlier versions.
     """
 
     n_features: int
@@ -59,6 +63,7 @@ class Schema:
     tasks: tuple[str, ...] = ()
     complete: tuple[str, ...] = ()
     clock: Clock | None = None
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         # A model of an earlier version may hold names that are not normalized.
@@ -67,6 +72,8 @@ class Schema:
         for name in ("features", "complete"):
             names = tuple(map(normalized, getattr(self, name)))
             object.__setattr__(self, name, names)
+        ranges = {normalized(name): tuple(ends) for name, ends in self.ranges.items()}
+        object.__setattr__(self, "ranges", ranges)
         if self.task_column is not None:
             object.__setattr__(self, "task_column", normalized(self.task_column))
 
@@ -200,16 +207,18 @@ class NewRows:
 
     Attributes
     ----------
+    schema : Schema
+        Columns of the model.
     X : ndarray, csr_matrix, or byte strings of shape (n,)
     tasks : list of str, ndarray of int or None
         The task of each row as the file names it ("" where its cell is empty), or its
         position among the tasks of the model; None if the file does not say.
+    table : Table or None
+        The file; None for the rows of a data set.
     ignored : list of str
         Columns of the file that are not features of the model.
     new_words : dict of str to dict of str to int
         Words that the training rows did not have, and how often they occur, by column.
-    gaps : dict of str to int
-        Number of missing cells, by columns in which no training row lacked one.
     is_beyond : ndarray of bool, shape (n,), or None
         Which rows lie outside the times of the training rows; None where the model uses
         no times.
@@ -219,32 +228,118 @@ class NewRows:
         Clause about rows whose task is empty; "" if there are none.
     """
 
+    schema: Schema
     X: Any
     tasks: list[str] | np.ndarray | None = None
+    table: Table | None = None
     ignored: list[str] = field(default_factory=list)
     new_words: dict[str, dict[str, int]] = field(default_factory=dict)
-    gaps: dict[str, int] = field(default_factory=dict)
     is_beyond: np.ndarray | None = None
     remarks: list[str] = field(default_factory=list)
     without_task: str = ""
 
-    def sentences(self) -> list[str]:
-        """Return sentences about what the training rows did not have."""
+    @property
+    def gaps(self) -> dict[str, int]:
+        """Number of missing cells, by columns in which no training row lacked one."""
+        return {name: int(mask.sum()) for name, mask in self.missing.items()}
+
+    @cached_property
+    def missing(self) -> dict[str, np.ndarray]:
+        """Rows without a cell, by columns in which no training row lacked one."""
+        if sparse.issparse(self.X) or self.schema.strings:
+            return {}
+        return self._cells(self.schema.complete, np.isnan)
+
+    @cached_property
+    def unknown(self) -> dict[str, np.ndarray]:
+        """Rows with a category that no training row had, by column."""
+        masks: dict[str, np.ndarray] = {}
+        for name, words in self.schema.categories.items():
+            # `new_rows` gives a new category the next free number.
+            masks |= self._cells([name], partial(np.equal, len(words)))
+        return masks
+
+    @cached_property
+    def beyond(self) -> dict[str, np.ndarray]:
+        """Rows outside the numbers or the times of the training rows, by column."""
+        masks: dict[str, np.ndarray] = {}
+        for name, (low, high) in self.schema.ranges.items():
+            masks |= self._cells([name], partial(_is_outside, low=low, high=high))
+        clock = self.schema.clock
+        if clock is not None and self.is_beyond is not None and self.is_beyond.any():
+            masks[clock.column] = self.is_beyond
+        return masks
+
+    def _cells(
+        self, names: Collection[str], is_odd: Callable[[np.ndarray], np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """Return the rows of odd cells, for the columns that have some."""
+        masks = {}
+        for j, name in enumerate(self.schema.features):
+            if name in names:
+                column = self.X[:, [j]]
+                if sparse.issparse(column):
+                    column = column.toarray()
+                mask = is_odd(column[:, 0])
+                if mask.any():
+                    masks[name] = mask
+        return masks
+
+    def masks(self) -> dict[str, dict[str, np.ndarray]]:
+        """Return the rows that are unlike the training rows, by kind and column."""
+        return {
+            "unknown_categories": self.unknown,
+            "missing": self.missing,
+            "beyond_range": self.beyond,
+        }
+
+    def flags(self) -> dict[str, list[tuple[str, ...]]]:
+        """Return for each row the columns that are unlike the training rows, by kind."""
+        n_rows = self.X.shape[0]
+        return {
+            kind: _names_by_row(masks, n_rows) for kind, masks in self.masks().items()
+        }
+
+    def sentences(self, *, with_ranges: bool = False) -> list[str]:
+        """Return sentences about what the training rows did not have.
+
+        Parameters
+        ----------
+        with_ranges : bool, default=False
+            Whether numbers outside those of the training rows count, as times do. A few
+            are in most files, so that a program is not warned.
+        """
         sentences = [*self.remarks, *gap_warning(self.gaps)]
+        texts = []
         for column, words in self.new_words.items():
-            n_cells = counted(sum(words.values()), "cell")
             names = listed([repr(word) for word in words])
+            texts.append(f"{column!r} ({sum(words.values())}: {names})")
+        if texts:
             sentences.append(
-                f"{n_cells} of {column!r} with words that the training rows did not "
-                f"have: {names}"
+                f"words that the training rows did not have: {listed(texts)}"
             )
-        if self.is_beyond is not None and self.is_beyond.any():
-            count = int(self.is_beyond.sum())
+        beyond = self.beyond
+        if not with_ranges:
+            beyond = {n: mask for n, mask in beyond.items() if mask is self.is_beyond}
+        texts = []
+        for column, mask in beyond.items():
+            text = f"{column!r} ({np.count_nonzero(mask)})"
+            if column in self.schema.ranges:
+                low, high = self.schema.ranges[column]
+                text = f"{text[:-1]}; {low:.6g} to {high:.6g} in training)"
+            texts.append(text)
+        if texts:
+            n_rows = int(np.any(list(beyond.values()), axis=0).sum())
             sentences.append(
-                f"{counted(count, 'row')} outside the times of the training rows: the "
-                "model extrapolates, and intervals may be too narrow there"
+                f"{counted(n_rows, 'row')} beyond the training range: {listed(texts)}; "
+                "the model extrapolates, and intervals may be too narrow there"
             )
         return sentences
+
+
+def _is_outside(values: np.ndarray, *, low: float, high: float) -> np.ndarray:
+    """Return which numbers lie outside an interval; NaN does not."""
+    return (values < low) | (values > high)
 
 
 def gap_warning(gaps: Mapping[str, int]) -> list[str]:
@@ -258,51 +353,17 @@ def gap_warning(gaps: Mapping[str, int]) -> list[str]:
     ]
 
 
-def count_gaps(X: Any, schema: Schema) -> dict[str, int]:
-    """Return the number of missing cells of each feature that was complete."""
-    masks = _missing_by_column(X, schema)
-    return {name: int(mask.sum()) for name, mask in masks.items() if mask.any()}
-
-
-def missing_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
-    """Return for each row the missing columns that were complete in training.
-
-    See `unknown_cells` for the parameters.
-    """
-    return _names_by_row(_missing_by_column(X, schema), X.shape[0])
-
-
-def unknown_cells(X: Any, schema: Schema) -> list[tuple[str, ...]]:
-    """Return for each row the columns with a category that no training row had.
-
-    Parameters
-    ----------
-    X : ndarray or csr_matrix of shape (n_rows, n_features)
-        See `NewRows`.
-    schema : Schema
-        The schema of the model.
-    """
-    masks = {}
-    for j, name in enumerate(schema.features):
-        if name in schema.categories:
-            codes = X[:, [j]]
-            if sparse.issparse(codes):
-                codes = codes.toarray()
-            # `new_rows` gives a new category the next free number.
-            masks[name] = codes[:, 0] == len(schema.categories[name])
-    return _names_by_row(masks, X.shape[0])
-
-
-def _missing_by_column(X: Any, schema: Schema) -> dict[str, np.ndarray]:
-    """Return which cells are missing, for the columns that were complete in training."""
-    if sparse.issparse(X):
+def training_ranges(dataset: Dataset) -> dict[str, tuple[float, float]]:
+    """Return the smallest and largest number of each feature, as of `Schema`."""
+    if sparse.issparse(dataset.X) or dataset.strings:
         return {}
-    complete = set(schema.complete)
-    masks = {}
-    for j, name in enumerate(schema.features):
-        if name in complete:
-            masks[name] = np.isnan(X[:, j])
-    return masks
+    ranges = {}
+    for name, column in zip(dataset.features, dataset.X.T, strict=False):
+        is_filled = ~np.isnan(column)
+        if name not in dataset.categories and is_filled.any():
+            values = column[is_filled]
+            ranges[name] = (float(values.min()), float(values.max()))
+    return ranges
 
 
 def _names_by_row(
@@ -405,15 +466,14 @@ def new_rows(table: Table, schema: Schema) -> NewRows:
     if schema.clock is not None:
         used.update((schema.clock.column, *schema.clock.columns))
     ignored = [name for name in candidates if name not in used]
-    gaps = {}
-    if not schema.strings:
-        gaps = count_gaps(X, schema)
     without_task = ""
     if isinstance(tasks, list) and "" in tasks:
         place = table.where(tasks.index(""))
         n_empty = counted(tasks.count(""), "row")
         without_task = f"{place}: the task is empty ({n_empty} in all)"
-    return NewRows(X, tasks, ignored, new_words, gaps, is_beyond, remarks, without_task)
+    return NewRows(
+        schema, X, tasks, table, ignored, new_words, is_beyond, remarks, without_task
+    )
 
 
 def _tasks(

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.reading.files import DataFile
+from mtlrun.data.reading.files import SHEET, DataFile
 from mtlrun.data.reading.formats.text import text_table
 from mtlrun.data.reading.named_columns import matching
 from mtlrun.data.reading.read import read_table_file
@@ -397,7 +397,7 @@ def read(
     ----------
     data, test : str
         Files of the card: rows, and rows to test on (the published split ``test``).
-        Their suffix determines the format.
+        Their suffix determines the format; ``book.xlsx#Visits`` is a sheet.
     **roles
         Fields of `Roles`; in `targets`, `drop` and `categorical`, ``v_*`` stands for all
         columns that match.
@@ -407,12 +407,30 @@ def read(
     DataError
         As `mtlrun.data.reading.read.read_table` and `make_dataset`.
     """
-    rows = read_table_file(
-        file_called(files, data, card), PurePosixPath(data).suffix.lower()
-    )
+    rows, matched = read_with_roles(files, card, data=data, **roles)
     test_table = None
     if test is not None:
-        test_table = read_table_file(
-            file_called(files, test, card), PurePosixPath(test).suffix.lower(), rows
-        )
-    return make_dataset(rows, _matched(Roles(**roles), rows), test_table)
+        test_table = _read_file(files, card, test, rows)
+    return make_dataset(rows, matched, test_table)
+
+
+def _read_file(
+    files: Mapping[str, DataFile], card: Card, name: str, like: Table | None = None
+) -> Table:
+    """Read a file of a card; ``book.xlsx#Visits`` is a sheet of a workbook."""
+    sheet = ""
+    if name not in files:
+        book, _, title = name.rpartition(SHEET)
+        if book in files:
+            name = book
+            sheet = title
+    file = replace(file_called(files, name, card), sheet=sheet)
+    return read_table_file(file, PurePosixPath(name).suffix.lower(), like)
+
+
+def read_with_roles(
+    files: Mapping[str, DataFile], card: Card, *, data: str, **roles: Any
+) -> tuple[Table, Roles]:
+    """Return the table of `read` and the roles of its columns."""
+    rows = _read_file(files, card, data)
+    return rows, _matched(Roles(**roles), rows)

@@ -18,6 +18,7 @@ from mtlrun.utils.io import sha256_json
 
 if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
+    from mtlrun.data.roles.check import TableFinding
     from mtlrun.data.sets.cards import Card, Variant
 
 
@@ -189,6 +190,30 @@ def load_dataset(
         dataset = replace(dataset, y=(dataset.y + 1.0) / 2.0)
     check_read(dataset, f"data set {card.id}")
     return dataset
+
+
+def loaded_findings(
+    dataset: Dataset, *, data_dir: str | Path | None = None, **options: Any
+) -> list[TableFinding]:
+    """Return what may be wrong in a data set, see `mtlrun.data.roles.check.findings`.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What `load_dataset` returned. Its rows are counted, unless it is a table of a
+        user, whose lines are named.
+    data_dir, **options
+        Of `load_dataset`.
+    """
+    from mtlrun.data.roles.check import dataset_findings, findings
+    from mtlrun.data.sets.labelled import read_with_roles
+
+    card, chosen, files, _ = _prepare(dataset.id, data_dir, **options)
+    if card.source.name != "table" or "sample" in options:
+        return dataset_findings(dataset)
+    roles = {**chosen.options}
+    roles.pop("test", None)
+    return findings(*read_with_roles(files, card, **roles))
 
 
 def dataset_fingerprint(

@@ -136,7 +136,7 @@ def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
     if items:
         return _no_experiment(
             target,
-            f"{target!r} is a paper, not one of its artefacts",
+            f"{target!r} is a paper, not one of its artifacts",
             f"Name one: {', '.join(items)}.",
         )
     path = Path(target)
@@ -154,7 +154,7 @@ def _unknown(target: str, entries: list[CatalogueEntry]) -> UnknownNameError:
             target,
             f"{target}: {kind}",
             "Experiments: mtlrun list. The report of a run: "
-            "mtlrun report <output>/<paper>/<artefact>/<profile>.",
+            "mtlrun report <output>/<paper>/<artifact>/<profile>.",
         )
     # Importing the registry takes long, and other targets do not need it.
     from mtlrun.catalog.registry import BASELINES, METHODS

@@ -69,7 +69,7 @@ PUBLISHED = "published"
 
 
 def experiment_id(value: str) -> str:
-    """Return the id of an experiment if it has the form ``<paper>/<artefact>``.
+    """Return the id of an experiment if it has the form ``<paper>/<artifact>``.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def experiment_id(value: str) -> str:
     """
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*/[A-Za-z0-9][A-Za-z0-9_-]*", value):
         raise ValueError(
-            f"must be <paper>/<artefact> in letters, digits, '-' and '_', not {value!r}"
+            f"must be <paper>/<artifact> in letters, digits, '-' and '_', not {value!r}"
         )
     return value
 
@@ -471,7 +471,7 @@ class Spec(StrictModel):
 
     schema_: Literal[1] = Field(alias="schema", description="Version of the format.")
     id: Annotated[str, AfterValidator(experiment_id)] = Field(
-        description="Name of the experiment, <paper>/<artefact>."
+        description="Name of the experiment, <paper>/<artifact>."
     )
     title: str = Field(description="Title of the report.")
     kind: Literal[
@@ -877,7 +877,7 @@ class Experiment:
 
     @property
     def id(self) -> str:
-        """Id, ``<paper>/<artefact>``."""
+        """Id, ``<paper>/<artifact>``."""
         return self.spec.id
 
     def folder(self, output: Path | str) -> Path:

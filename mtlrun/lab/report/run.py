@@ -277,7 +277,7 @@ def read_run(folder: Path) -> Run:
     if raw is None:
         raise DataError(
             f"{folder}: no {RUN_FILE} here, so this is not the folder of a run",
-            "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artefact>/<profile>.",
+            "Run the experiment first (mtlrun reproduce TARGET), or give <output>/<paper>/<artifact>/<profile>.",
         )
     altered = False
     try:

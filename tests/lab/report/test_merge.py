@@ -161,12 +161,12 @@ def test_only_run_folders_are_merged(halves, tmp_path, lacking):
         str(empty),
         PACKED,
         "cells/",
-        "<output>/<paper>/<artefact>/<profile>",
+        "<output>/<paper>/<artifact>/<profile>",
     )
     with pytest.raises(DataError) as refused:
         merge(empty, halves[1] / RUN)
     assert not lacking(
-        refused.value, str(empty), "run.json", "<output>/<paper>/<artefact>/<profile>"
+        refused.value, str(empty), "run.json", "<output>/<paper>/<artifact>/<profile>"
     )
 
 

@@ -206,6 +206,7 @@ def text_table(
         frame,
         named=header,
         locate=body.locate,
+        lines=body.lines,
         written=written,
         notes=notes,
     )
@@ -302,6 +303,11 @@ class _Body:
         # pandas has other blanks, such as the vertical tab: then there may be no such row.
         line, _ = next(itertools.islice(rows, row, None), (None, []))
         return self.name if line is None else f"{self.name}:{line}"
+
+    def lines(self) -> list[int]:
+        """Return the line of each row."""
+        rows = _rows(self.content, self.name, self.delimiter, self.first_line)
+        return [line for line, _ in rows]
 
     def _file(self) -> io.BytesIO:
         return io.BytesIO(self.content[self.first_character :].encode())

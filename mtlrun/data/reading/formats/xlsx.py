@@ -87,7 +87,7 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
     notes = []
     part = ""
     if len(titles) > 1 and not file.sheet:
-        part = f" (sheet {title!r})"
+        part = f" (sheet {title!r}; --sheet reads {listed(titles[1:])})"
         rest = listed(titles[1:])
         notes.append(f"the first sheet is read, {title!r}; --sheet reads {rest}")
     if n_titles:
@@ -105,10 +105,21 @@ def xlsx_table(file: DataFile, like: TrainingColumns | None) -> Table:
         plain = without_markers(frame[column], texts.get(column, ()))
         frame[column] = typed(plain)
 
+    def lines() -> Sequence[int]:
+        return [*(rows.index + 1)]
+
     def locate(row: int) -> str:
         return f"{name}:{rows.index[row] + 1}"
 
-    return Table(name, frame, named=has_header, locate=locate, notes=notes, part=part)
+    return Table(
+        name,
+        frame,
+        named=has_header,
+        locate=locate,
+        lines=lines,
+        notes=notes,
+        part=part,
+    )
 
 
 def _count_title_rows(sheet: pd.DataFrame) -> int:
