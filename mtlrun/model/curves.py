@@ -86,20 +86,21 @@ class ModelCurves:
         If the model has no curves, or the column holds categories or is constant.
     """
 
-    def __init__(self, folder: Path, model: Model, column: str) -> None:
+    def __init__(self, folder: Path, model: Model, column: str | None) -> None:
         self.model = model
         self.folder = folder
         self.estimator = innermost(model.estimator)
         if not hasattr(self.estimator, "partial_dependence"):
             raise UserError(
-                f"{folder}: {type(self.estimator).__name__} has no curves",
-                "SmoothMTL has; of a linear model try --kind coefficients.",
+                f"{folder}: {type(self.estimator).__name__} is not a smooth model, and "
+                "has no curves",
+                "SmoothMTL has; --kind task draws the lines of any model.",
             )
         self.tasks: list[str] = list(model.about["tasks"])
         #: Whether each task is a target that has its own unit.
         self.has_targets_as_tasks = not model.ragged
-        self.column = column
-        self._position = self._feature_position(column)
+        self._column_position, self.column = number_column(model, column)
+        self._position = self._feature_position(self.column)
         task = None
         if self.has_targets_as_tasks:
             task = self.estimator.tasks_[0]
@@ -114,24 +115,6 @@ class ModelCurves:
 
     def _feature_position(self, column: str) -> int:
         """Return the position of the feature that a column became."""
-        inputs = self.model.about["input"]
-        names = list(inputs["names"])
-        if not names:
-            names = list(map(str, range(inputs["n_features"])))
-        categories = list(inputs.get("categories") or {})
-        numbers = [name for name in names if name not in categories]
-        if column in categories:
-            remedy = "Compare predictions of rows that differ in it: mtlrun predict."
-            if numbers:
-                remedy += f" Columns of numbers: {listed(numbers)}."
-            raise UserError(
-                f"{self.folder}: column {column!r} holds categories, "
-                "and a curve needs numbers",
-                remedy,
-            )
-        if column not in names:
-            raise UnknownNameError("column of the model", column, numbers)
-        self._column_position = names.index(column)
         step = self.model.step
         can_invert = isinstance(step, TableFeatures) or hasattr(
             step, "inverse_transform"
@@ -200,33 +183,84 @@ class ModelCurves:
             return f"log-odds of {name}"
         return f"log-odds of {name} = {labels[1]}"
 
-    def positions(self, texts: Sequence[str]) -> list[int]:
-        """Return the positions of tasks, named one by one or separated by commas.
 
-        Raises
-        ------
-        UnknownNameError
-            If the model has no such task.
-        UserError
-            If there are too many for one figure.
-        """
-        names: list[str] = []
-        for text in texts:
-            names += separated(text, self.tasks)
-        for name in names:
-            if name not in self.tasks:
-                raise UnknownNameError("task of the model", name, self.tasks)
-        if len(names) > MAX_PANELS:
-            raise UserError(
-                f"--tasks names {len(names)} tasks; a figure shows at most "
-                f"{MAX_PANELS}",
-                "Draw several figures.",
-            )
-        return [self.tasks.index(name) for name in dict.fromkeys(names)]
+def number_column(model: Model, column: str | None) -> tuple[int, str]:
+    """Return the position and the name of a column of numbers of a model.
+
+    Parameters
+    ----------
+    model : Model
+    column : str or None
+        Name of the column; its position if columns have no names. None for the first
+        column of numbers.
+
+    Raises
+    ------
+    UnknownNameError
+        If the model has no such column.
+    UserError
+        If the column holds categories, or no column holds numbers.
+    """
+    inputs = model.about["input"]
+    names = list(inputs["names"])
+    if not names:
+        names = list(map(str, range(inputs["n_features"])))
+    categories = inputs.get("categories") or {}
+    numbers = [name for name in names if name not in categories]
+    if not numbers:
+        raise UserError(
+            "the model has no column of numbers", "Draw another --kind of picture."
+        )
+    if column is None:
+        column = numbers[0]
+    if column in categories:
+        raise UserError(
+            f"column {column!r} holds categories, and a line needs numbers",
+            f"Columns of numbers: {listed(numbers)}.",
+        )
+    roles = {model.schema.task_column: "tasks"}
+    roles |= dict.fromkeys(model.about.get("targets") or [], "targets")
+    if column in roles and column not in names:
+        raise UserError(
+            f"column {column!r} holds the {roles[column]} of the model, and a line is "
+            "drawn over a feature",
+            f"Columns of numbers: {listed(numbers)}.",
+        )
+    if column not in names:
+        raise UnknownNameError("column of the model", column, numbers)
+    return names.index(column), column
+
+
+def checked_tasks(texts: Sequence[str], tasks: Sequence[str]) -> list[int]:
+    """Return the positions of tasks, named one by one or separated by commas.
+
+    Raises
+    ------
+    UnknownNameError
+        If the model has no such task.
+    UserError
+        If there are too many for one figure.
+    """
+    names: list[str] = []
+    for text in [texts] if isinstance(texts, str) else texts:
+        names += separated(str(text), tasks)
+    for name in names:
+        if name not in tasks:
+            raise UnknownNameError("task of the model", name, tasks)
+    names = list(dict.fromkeys(names))
+    if len(names) > MAX_PANELS:
+        raise UserError(
+            f"--tasks names {len(names)} tasks; a figure shows at most {MAX_PANELS}",
+            "Draw several figures.",
+        )
+    return [tasks.index(name) for name in names]
 
 
 def curve_panels(
-    folder: Path, model: Model, column: str, tasks: Sequence[str] | None = None
+    folder: Path,
+    model: Model,
+    column: str | None = None,
+    tasks: Sequence[str] | None = None,
 ) -> list[Panel]:
     """Return the curves of a column, of all and of single tasks, with 95% bands.
 
@@ -235,7 +269,8 @@ def curve_panels(
     folder : Path
         Folder of the model, for messages.
     model : Model
-    column : str
+    column : str, optional
+        Default: the first column of numbers.
     tasks : sequence of str, optional
         Tasks with a panel each. Default: the tasks with the lowest, the middle and the
         highest curve.
@@ -254,10 +289,11 @@ def curve_panels(
     curves = ModelCurves(folder, model, column)
     if curves.has_targets_as_tasks:
         names = tasks or curves.tasks[:MAX_PANELS]
-        return [_target_panel(curves, task) for task in curves.positions(names)]
+        positions = checked_tasks(names, curves.tasks)
+        return [_target_panel(curves, task) for task in positions]
     selected: list[int] = []
     if tasks:
-        selected = curves.positions(tasks)
+        selected = checked_tasks(tasks, curves.tasks)
     n_tasks = len(curves.tasks)
     n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
     # Evenly spaced tasks, as curves of thousands would only fill the panel.
@@ -271,8 +307,8 @@ def curve_panels(
         # From the lowest curve to the highest, evenly spaced in this order.
         by_height = sorted(background_tasks, key=height)
         n_selected = min(n_shown, N_DEFAULT_TASKS)
-        positions = np.linspace(0, n_shown - 1, n_selected).round().astype(int)
-        selected = [by_height[position] for position in positions]
+        places = np.linspace(0, n_shown - 1, n_selected).round().astype(int)
+        selected = [by_height[place] for place in places]
     for task in selected:
         # Tasks that the user names may not be among the gray ones.
         if task not in by_task:
@@ -295,7 +331,7 @@ def curve_panels(
             quantity,
             log=False,
             curves=[*lines, common_line],
-            axis=column,
+            axis=curves.column,
             title="all tasks",
             limits=limits,
         )
@@ -310,7 +346,7 @@ def curve_panels(
                 quantity,
                 log=False,
                 curves=[reference, line],
-                axis=column,
+                axis=curves.column,
                 title=curves.tasks[task],
                 limits=limits,
             )
