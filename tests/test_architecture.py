@@ -53,6 +53,8 @@ LABORATORY_PACKAGES = ("pydantic", "jinja2", "matplotlib")
 MODULES_WITH_PACKAGES = {
     "mtlrun.data.sets.cards": "pydantic",
     "mtlrun.utils.yaml": "pydantic",
+    "mtlrun.show.canvas": "matplotlib",
+    "mtlrun.show.figure_drawing": "matplotlib",
     "mtlrun.show.picture_drawing": "matplotlib",
     "mtlrun.show.drawing": "matplotlib",
 }

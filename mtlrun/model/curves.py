@@ -7,7 +7,7 @@ of the table that the model was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -216,9 +216,10 @@ def number_column(model: Model, column: str | None) -> tuple[int, str]:
     if column in categories:
         raise UserError(
             f"column {column!r} holds categories, and a line needs numbers",
-            f"Columns of numbers: {listed(numbers)}.",
+            f"Columns of numbers: {listed(numbers)}. To compare categories, predict rows "
+            "that differ in it: mtlrun predict.",
         )
-    roles = {model.schema.task_column: "tasks"}
+    roles = {inputs.get("task_column"): "tasks"}
     roles |= dict.fromkeys(model.about.get("targets") or [], "targets")
     if column in roles and column not in names:
         raise UserError(
@@ -229,6 +230,25 @@ def number_column(model: Model, column: str | None) -> tuple[int, str]:
     if column not in names:
         raise UnknownNameError("column of the model", column, numbers)
     return names.index(column), column
+
+
+def method_name(facts: Mapping[str, Any]) -> str:
+    """Return the method of a model, without wrappers that scale targets.
+
+    Parameters
+    ----------
+    facts : mapping
+        Content of ``model.json``.
+    """
+    estimator = facts["estimator"] or {}
+    name = estimator.get("name") or ""
+    parameters = estimator.get("params") or {}
+    inner = parameters.get("estimator")
+    while isinstance(inner, Mapping):
+        name = inner["estimator"]
+        parameters = inner.get("params") or {}
+        inner = parameters.get("estimator")
+    return str(name).rpartition(":")[2]
 
 
 def checked_tasks(texts: Sequence[str], tasks: Sequence[str]) -> list[int]:

@@ -22,7 +22,7 @@ from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.baseline import search_panels
-from mtlrun.model.curves import curve_panels, variances_line
+from mtlrun.model.curves import curve_panels, method_name, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
     Model,
@@ -145,20 +145,11 @@ def plot_model(
 
 
 def _title(folder: Path) -> str:
-    """Return the method of a model, without wrappers that scale targets, and its data."""
+    """Return the method of a model and its data."""
     facts = read_facts(folder)
     data = facts["dataset"] or {}
     dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
-    estimator = facts["estimator"] or {}
-    name = estimator.get("name") or ""
-    parameters = estimator.get("params") or {}
-    inner = parameters.get("estimator")
-    while isinstance(inner, Mapping):
-        name = inner["estimator"]
-        parameters = inner.get("params") or {}
-        inner = parameters.get("estimator")
-    method_name = str(name).rpartition(":")[2]
-    return " on ".join(filter(None, (method_name, dataset)))
+    return " on ".join(filter(None, (method_name(facts), dataset)))
 
 
 def picture_of(
@@ -194,7 +185,7 @@ def picture_of(
             f"{folder}: this model does not shrink coefficients towards a mean",
             "HierarchicalMTL does; --kind coefficients shows those of linear models.",
         )
-    return FacetsPicture(f"{kind} of {title}".capitalize(), pictures)
+    return FacetsPicture(f"{kind.capitalize()} of {title}", pictures)
 
 
 def fitting_kinds(folder: Path) -> list[str]:
@@ -210,7 +201,9 @@ def fitting_kinds(folder: Path) -> list[str]:
         kinds.append("curve")
     if any(name in estimator for name in WITH_SIMILARITY):
         kinds.append("tasks")
-    kinds.append("task")
+    if kinds:
+        # All models have predictions, which is no reason to choose this kind.
+        kinds.append("task")
     try:
         _paths(folder)
     except UserError:
@@ -240,7 +233,7 @@ def default_kind(folder: Path, column: str | None = None) -> str:
         raise UserError(
             f"{folder}: there is nothing to draw: the model has neither coefficients "
             "nor curves, and no parameter was searched",
-            f"What it predicts: mtlrun show {folder}",
+            f"What it predicts: mtlrun show {folder}, or --kind task.",
         )
     return kinds[0]
 

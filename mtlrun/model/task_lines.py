@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 
+from mtlrun.catalog.registry import METHODS
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.evaluation import TrainTestData, innermost
@@ -31,9 +32,10 @@ from mtlrun.estimators import (
     SmoothPooled,
     SmoothPooledClassifier,
 )
-from mtlrun.model.curves import checked_tasks, number_column
+from mtlrun.model.curves import checked_tasks, method_name, number_column
 from mtlrun.model.files import Model
 from mtlrun.problem.taskdata import dense
+from mtlrun.show.palette import STRATEGIES
 from mtlrun.show.pictures import PanelsPicture, TaskPanel
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -145,12 +147,19 @@ class _TaskLines:
         else:
             y = model.in_units(y)
         self.y = y.reshape(len(y), -1)
+        #: The method, and its strategy: the best method of a comparison may be a
+        #: separate or a pooled one.
+        self.method = method_name(model.about)
+        self.strategy = "separate"
+        if self.method in METHODS and METHODS[self.method].multitask:
+            self.strategy = "multi-task"
+        elif "Pooled" in self.method:
+            self.strategy = "pooled"
 
     @cached_property
     def models(self) -> Mapping[str, Model]:
         """Models of the strategies, with the feature step of the fitted model."""
-        innermost_name = type(innermost(self.model.estimator)).__name__
-        is_smooth = innermost_name.startswith("Smooth")
+        is_smooth = self.method.startswith("Smooth")
         separate: Any = IndependentRidge(NO_PENALTY)
         pooled: Any = PooledRidge(NO_PENALTY)
         if is_smooth and self.has_labels:
@@ -170,11 +179,11 @@ class _TaskLines:
         rows = np.arange(ready.n_samples)
         part = TrainTestData.of(ready, rows, rows[:1])
         about = self.model.about
-        return {
-            "separate": Model(part.fit(separate), step, about),
-            "pooled": Model(part.fit(pooled), step, about),
-            "multi-task": self.model,
-        }
+        models = {self.strategy: self.model}
+        for name, estimator in (("separate", separate), ("pooled", pooled)):
+            if name != self.strategy:
+                models[name] = Model(part.fit(estimator), step, about)
+        return {name: models[name] for name in STRATEGIES if name in models}
 
     def rows_of(self, task: int) -> Array:
         """Return the positions of the rows of a task."""
@@ -216,7 +225,8 @@ class _TaskLines:
         """
         n_coefficients = self.X.shape[1] + 1
         is_short = len(self.rows_of(task)) <= n_coefficients
-        if strategy == "separate" and not self.has_labels and is_short:
+        has_limit = strategy == "separate" and strategy != self.strategy
+        if has_limit and not self.has_labels and is_short:
             return []
         rows = self.typical_rows(task)
         predicted = self._predict(self.models[strategy], rows, task)
@@ -270,7 +280,7 @@ class _TaskLines:
         if not has_shared_rows or self.has_labels:
             n_lines = min(len(names), MAX_BACKGROUND_LINES)
             behind = np.linspace(0, len(names) - 1, n_lines).round().astype(int)
-            background = {t: self.line("multi-task", t) for t in behind.tolist()}
+            background = {t: self.line(self.strategy, t) for t in behind.tolist()}
         panels = []
         for task in shown:
             others = [line for t, line in background.items() if t != task]
@@ -292,14 +302,13 @@ class _TaskLines:
             quantity = f"probability of {words[1]}"
             if not has_shared_rows:
                 quantity = f"probability of {targets[0]} = {words[1]}"
-        fitted = type(innermost(self.model.estimator)).__name__
-        multitask_name = fitted
-        if fitted.startswith(("Hierarchical", "SmoothMTL")):
+        multitask_name = self.method
+        if self.method.startswith(("Hierarchical", "SmoothMTL")):
             multitask_name = "partially pooled"
         caption = (
             f"Rows of a task over {self.column}, and the lines of a model of this task "
-            f"alone, of one model for all tasks, and of {fitted}, at the typical values "
-            "of the other columns in the task."
+            f"alone, of one model for all tasks, and of {self.method}, at the typical "
+            "values of the other columns in the task."
         )
         if any(panel.band for panel in panels):
             caption += f" Band: 95%, of the {multitask_name} line."

@@ -44,8 +44,8 @@ SEPARATE = STRATEGIES["separate"]
 POOLED = STRATEGIES["pooled"]
 MULTITASK = STRATEGIES["multi-task"]
 #: A clear gain, a clear loss, and the open mark of what is undecided.
-GAIN_COLOR = "#1F5A1F"
-LOSS_COLOR = "#A020D0"
+GAIN_COLOR = "#285D31"
+LOSS_COLOR = "#5C2E6B"
 UNDECIDED_COLOR = "#1C2126"
 #: Map of gains (high, green) and losses (low, purple) around zero.
 GAIN_MAP = "PRGn"
@@ -66,7 +66,7 @@ DARK_INK = (0xE4, 0xE8, 0xEC)
 #: Colors with less saturation count as gray.
 MIN_SATURATION = 0.12
 #: Smallest lightness of a color on a dark page.
-MIN_LIGHTNESS = 0.62
+MIN_LIGHTNESS = 0.5
 _COLOR = re.compile(r"(fill|stroke): (#[0-9a-f]{6})", re.IGNORECASE)
 
 

@@ -852,7 +852,10 @@ def _draw_panels(
         ).ravel()
         for unused in grid[n_panels:]:
             unused.remove()
-        figure.supxlabel(picture.x_axis, fontsize=9, parse_math=False)
+        # The legend stands below the figure, where a common label would be.
+        for lowest in grid[max(0, n_panels - n_columns) : n_panels]:
+            lowest.set_xlabel(picture.x_axis, fontsize=9, parse_math=False)
+            lowest.tick_params(labelbottom=True)
         figure.supylabel(picture.y_axis, fontsize=9, parse_math=False)
     else:
         ax.set_axis_off()
@@ -921,15 +924,18 @@ def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
         if name == "multi-task":
             label = picture.multitask_name
         is_binned = picture.has_diagonal and picture.is_probability
+        # The separate line shows on both sides of a multi-task line above it.
+        is_below = name == "separate"
         ax.plot(
             *np.reshape(line, (-1, 2)).T,
             style.line,
             marker=style.marker if is_binned else None,
             markersize=3,
             color=style.color,
-            linewidth=1.4,
+            linewidth=2.2 if is_below else 1.4,
+            alpha=0.8 if is_below else None,
             label=label,
-            zorder=3,
+            zorder=2.5 if is_below else 3,
         )
     if picture.has_diagonal:
         ends = [0.0, 1.0]

@@ -13,7 +13,7 @@ from mtlrun.cli.app import app
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.features.table import TableFeatures
-from mtlrun.model.curves import ModelCurves, curve_panels, variances_line
+from mtlrun.model.curves import ModelCurves, checked_tasks, curve_panels, variances_line
 from mtlrun.model.files import load_model
 from mtlrun.model.fitted import Model
 from mtlrun.model.plots import plot_model
@@ -256,6 +256,6 @@ def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
 def test_names_of_tasks_may_contain_commas(shared_rows):
     model = fitted_model(*shared_rows, tasks=["fat, dry", "water"])
     curves = ModelCurves("", model, "a")
-    assert curves.positions(["fat, dry", "water"]) == [0, 1]
+    assert checked_tasks(["fat, dry", "water"], curves.tasks) == [0, 1]
     model.facts["tasks"] = ["fat", "water"]
-    assert ModelCurves("", model, "a").positions(["water, fat"]) == [1, 0]
+    assert checked_tasks(["water, fat"], ModelCurves("", model, "a").tasks) == [1, 0]
