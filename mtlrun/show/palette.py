@@ -65,8 +65,9 @@ DARK_GROUND = (0x14, 0x18, 0x1C)
 DARK_INK = (0xE4, 0xE8, 0xEC)
 #: Colors with less saturation count as gray.
 MIN_SATURATION = 0.12
-#: Smallest lightness of a color on a dark page.
+#: Smallest lightness and greatest saturation of a color on a dark page.
 MIN_LIGHTNESS = 0.5
+MAX_SATURATION = 0.85
 _COLOR = re.compile(r"(fill|stroke): (#[0-9a-f]{6})", re.IGNORECASE)
 
 
@@ -88,7 +89,11 @@ def dark_color(color: str) -> str:
         for ground, ink in zip(DARK_GROUND, DARK_INK, strict=True):
             channels.append(round(ink + (ground - ink) * lightness))
     else:
-        light = colorsys.hls_to_rgb(hue, max(lightness, MIN_LIGHTNESS), saturation)
+        light = colorsys.hls_to_rgb(
+            hue,
+            max(lightness, MIN_LIGHTNESS),
+            min(saturation, MAX_SATURATION),
+        )
         channels = [round(255 * channel) for channel in light]
     return "#" + "".join(f"{channel:02x}" for channel in channels)
 
