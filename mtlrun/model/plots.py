@@ -22,7 +22,7 @@ from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.baseline import search_panels
-from mtlrun.model.curves import curve_panels, method_name, variances_line
+from mtlrun.model.curves import curve_picture, method_name, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
     Model,
@@ -133,8 +133,7 @@ def plot_model(
             lines.append(picture.caption)
         case "curve":
             model = load_model(folder, trust)
-            panels = curve_panels(folder, model, column, tasks)
-            picture = Figure(kind, _title(folder), panels)
+            picture = curve_picture(folder, model, column, tasks)
             shares = variances_line(model)
             if shares is not None:
                 lines.append(shares)

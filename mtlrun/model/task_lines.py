@@ -302,16 +302,16 @@ class _TaskLines:
             quantity = f"probability of {words[1]}"
             if not has_shared_rows:
                 quantity = f"probability of {targets[0]} = {words[1]}"
-        multitask_name = self.method
+        name = self.method
         if self.method.startswith(("Hierarchical", "SmoothMTL")):
-            multitask_name = "partially pooled"
+            name = "partially pooled"
         caption = (
             f"Rows of a task over {self.column}, and the lines of a model of this task "
             f"alone, of one model for all tasks, and of {self.method}, at the typical "
             "values of the other columns in the task."
         )
         if any(panel.band for panel in panels):
-            caption += f" Band: 95%, of the {multitask_name} line."
+            caption += f" Band: 95%, of the {name} line."
         return PanelsPicture(
             f"{quantity} over {self.column}",
             self.column,
@@ -320,5 +320,5 @@ class _TaskLines:
             caption,
             is_probability=self.has_labels,
             shares_axes=not has_shared_rows or self.has_labels,
-            multitask_name=multitask_name,
+            labels={self.strategy: name},
         )

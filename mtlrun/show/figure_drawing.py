@@ -35,7 +35,7 @@ from mtlrun.show.figures import (
     StripRow,
     are_numbers,
 )
-from mtlrun.show.palette import BACKGROUND_COLOR, COLORS
+from mtlrun.show.palette import COLORS
 from mtlrun.show.ranking import Ranking
 from mtlrun.show.report_table import number, show
 from mtlrun.stats import critical_difference
@@ -255,8 +255,6 @@ def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
             ha="center",
             va="bottom",
         )
-    if panel.limits is not None:
-        axes.set_ylim(panel.limits)
     x_label = panel.axis
     if x_label is None:
         x_label = figure.axis
@@ -335,16 +333,6 @@ def _draw_curve(
             "markersize": 3,
         }
         axes.plot(x, curve.y, label=curve.label, **style)
-        return
-    if curve.background:
-        axes.plot(
-            x,
-            curve.y,
-            label=curve.label,
-            color=BACKGROUND_COLOR,
-            linewidth=0.6,
-            zorder=1.5,
-        )
         return
     if curve.smooth:
         marker = {}

@@ -50,8 +50,6 @@ class Line:
         Draw points without a line.
     smooth : bool
         A function at many values: drawn as a line without markers.
-    background : bool
-        One of many curves behind the others: drawn thin and gray, without markers.
     """
 
     label: str
@@ -64,7 +62,6 @@ class Line:
     published: bool = False
     points: Literal["", "filled"] = ""
     smooth: bool = False
-    background: bool = False
 
     def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without points that the axes cannot show.
@@ -122,8 +119,6 @@ class Panel:
     title : str
     diagonal : bool
         Whether to draw the line of equal values, for axes that show the same quantity.
-    limits : tuple of float or None
-        Ends of the vertical axis; None to follow the curves.
     """
 
     quantity: str
@@ -134,7 +129,6 @@ class Panel:
     marks: dict[str, float] = field(default_factory=dict)
     title: str = ""
     diagonal: bool = False
-    limits: tuple[float, float] | None = None
 
 
 @dataclass

@@ -920,9 +920,6 @@ def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
     for name, line in panel.lines.items():
         # A strategy with too few rows has no points, but an entry in the legend.
         style = STRATEGIES[name]
-        label = name
-        if name == "multi-task":
-            label = picture.multitask_name
         is_binned = picture.has_diagonal and picture.is_probability
         # The separate line shows on both sides of a multi-task line above it.
         is_below = name == "separate"
@@ -934,7 +931,7 @@ def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
             color=style.color,
             linewidth=2.2 if is_below else 1.4,
             alpha=0.8 if is_below else None,
-            label=label,
+            label=picture.labels.get(name, name),
             zorder=2.5 if is_below else 3,
         )
     if picture.has_diagonal:
@@ -951,7 +948,7 @@ def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
     elif picture.is_probability:
         ax.set_ylim(-0.05, 1.05)
     ax.set_title(
-        f"{clip_name(panel.name, MAX_PANEL_NAME)}\n{panel.note}",
+        f"{clip_name(panel.name, MAX_PANEL_NAME)}\n{panel.note}".rstrip(),
         fontsize=SMALL_SIZE,
         parse_math=False,
         loc="left",

@@ -456,8 +456,8 @@ class PanelsPicture:
         as well.
     shares_axes : bool
         Whether all panels have the same axes.
-    multitask_name : str
-        Name of the multi-task line.
+    labels : dict of str to str
+        Names of the lines of strategies, where they differ from those of the strategies.
     """
 
     title: str
@@ -469,7 +469,7 @@ class PanelsPicture:
     has_diagonal: bool = False
     is_probability: bool = False
     shares_axes: bool = False
-    multitask_name: str = "multi-task"
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def alt(self) -> str:
