@@ -502,7 +502,8 @@ class Comparison:
             if not pictures:
                 raise PictureError(
                     f"{self.saved} does not shrink coefficients towards a mean",
-                    "HierarchicalMTL does; leave out the column for predictions.",
+                    "HierarchicalMTL does (methods=['HierarchicalMTL']); leave out the column "
+                    "for predictions.",
                 )
             return _drawn(pictures[0], ax)
         return _drawn(self.pictures.shrinkage(tasks), ax)

@@ -40,7 +40,7 @@ from mtlrun.show.pictures import (
     Shrinkage,
     ShrinkagePicture,
 )
-from mtlrun.show.report_table import Column, ReportTable, fixed_kind, show
+from mtlrun.show.report_table import Column, ReportTable, fixed_kind, number, show
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
@@ -495,7 +495,7 @@ def _coefficient_axis(model: Model, name: str) -> str:
     if is_number and isinstance(model.step, TableFeatures):
         ends = np.array([0.0, 1.0])
         values = model.step.original_values(names.index(name), ends)
-        step = f"{values[1] - values[0]:.3g}"
+        step = number(values[1] - values[0], 3)
     return f"{target} per {step} of {sanitize(name)}"
 
 

@@ -7,7 +7,6 @@ Lines and points have the units of the table.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -17,21 +16,11 @@ from typing import Any
 import numpy as np
 from sklearn import config_context
 
-from mtlrun.catalog.registry import METHODS
+from mtlrun.catalog.registry import METHODS, build
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.evaluation import TrainTestData, innermost
 from mtlrun.errors import DataError, UserError, counted
-from mtlrun.estimators import (
-    IndependentLogistic,
-    IndependentRidge,
-    PooledLogistic,
-    PooledRidge,
-    SmoothIndependent,
-    SmoothIndependentClassifier,
-    SmoothPooled,
-    SmoothPooledClassifier,
-)
 from mtlrun.model.curves import checked_tasks, method_name, number_column
 from mtlrun.model.files import Model
 from mtlrun.problem.taskdata import dense
@@ -45,8 +34,33 @@ Array = np.ndarray[Any, np.dtype[Any]]
 N_DEFAULT_TASKS = 6
 MAX_BACKGROUND_LINES = 60
 N_GRID = 60
-#: Penalty of the linear alternatives: in practice least squares.
-NO_PENALTY = 1e-6
+#: A penalty so small that ridge regression is least squares.
+LEAST_SQUARES = {"alpha": 1e-6}
+#: Methods of the lines beside that of the model, in the order of `STRATEGIES`, by
+#: whether it is smooth and whether targets are labels.
+ALTERNATIVES: dict[tuple[bool, bool], tuple[str | dict[str, Any], ...]] = {
+    (False, False): (
+        {"estimator": "IndependentRidge", "params": LEAST_SQUARES},
+        {"estimator": "PooledRidge", "params": LEAST_SQUARES},
+        "HierarchicalMTL",
+    ),
+    (False, True): (
+        "IndependentLogistic",
+        "PooledLogistic",
+        "HierarchicalMTLClassifier",
+    ),
+    (True, False): ("SmoothIndependent", "SmoothPooled", "SmoothMTL"),
+    (True, True): (
+        "SmoothIndependentClassifier",
+        "SmoothPooledClassifier",
+        "SmoothMTLClassifier",
+    ),
+}
+#: Panels share their axes unless the values of one span less than this share of those
+#: of all.
+MIN_SHARE_OF_AXIS = 0.2
+#: Methods whose line is between those of the task and of all tasks.
+PARTIAL = ("HierarchicalMTL", "SmoothMTL")
 #: Half the length of a 95% band in standard deviations.
 HALF_LENGTH = 1.96
 
@@ -159,18 +173,8 @@ class _TaskLines:
     @cached_property
     def models(self) -> Mapping[str, Model]:
         """Models of the strategies, with the feature step of the fitted model."""
-        is_smooth = self.method.startswith("Smooth")
-        separate: Any = IndependentRidge(NO_PENALTY)
-        pooled: Any = PooledRidge(NO_PENALTY)
-        if is_smooth and self.has_labels:
-            separate = SmoothIndependentClassifier()
-            pooled = SmoothPooledClassifier()
-        elif is_smooth:
-            separate = SmoothIndependent()
-            pooled = SmoothPooled()
-        elif self.has_labels:
-            separate = IndependentLogistic()
-            pooled = PooledLogistic()
+        kind = (self.method.startswith("Smooth"), self.has_labels)
+        estimators = dict(zip(STRATEGIES, ALTERNATIVES[kind], strict=True))
         step = self.model.step
         ready = replace(self.dataset, X=self.X)
         if step is not None:
@@ -180,10 +184,11 @@ class _TaskLines:
         part = TrainTestData.of(ready, rows, rows[:1])
         about = self.model.about
         models = {self.strategy: self.model}
-        for name, estimator in (("separate", separate), ("pooled", pooled)):
+        for name, estimator in estimators.items():
             if name != self.strategy:
-                models[name] = Model(part.fit(estimator), step, about)
-        return {name: models[name] for name in STRATEGIES if name in models}
+                fitted = part.fit(build(estimator))
+                models[name] = Model(fitted, step, about)
+        return {name: models[name] for name in STRATEGIES}
 
     def rows_of(self, task: int) -> Array:
         """Return the positions of the rows of a task."""
@@ -207,7 +212,8 @@ class _TaskLines:
             if not values.size:
                 continue
             if names and names[j] in categories:
-                row[j] = Counter(values.tolist()).most_common(1)[0][0]
+                codes, counts = np.unique(values, return_counts=True)
+                row[j] = codes[counts.argmax()]
             else:
                 row[j] = values.mean()
         values = X[np.isfinite(X[:, self.position]), self.position]
@@ -264,6 +270,17 @@ class _TaskLines:
         high = self.model.in_units(scores + half).tolist()
         return list(zip(rows[:, self.position].tolist(), low, high, strict=True))
 
+    def _have_similar_spans(self, panels: Sequence[TaskPanel]) -> bool:
+        """Whether the values of each panel would be readable on a common axis."""
+        if self.dataset.task_id is None:
+            # Each target has its own unit.
+            return False
+        for values in ([panel.x for panel in panels], [panel.y for panel in panels]):
+            total = np.ptp(np.concatenate(values))
+            if min(map(np.ptp, values)) < MIN_SHARE_OF_AXIS * total:
+                return False
+        return True
+
     def picture(self, tasks: Sequence[str] | None) -> PanelsPicture:
         """Return the picture of some tasks."""
         names: list[str] = self.dataset.tasks
@@ -302,16 +319,17 @@ class _TaskLines:
             quantity = f"probability of {words[1]}"
             if not has_shared_rows:
                 quantity = f"probability of {targets[0]} = {words[1]}"
-        name = self.method
-        if self.method.startswith(("Hierarchical", "SmoothMTL")):
-            name = "partially pooled"
+        labels = {self.strategy: self.method}
+        if self.strategy != "multi-task" or self.method.startswith(PARTIAL):
+            labels["multi-task"] = "partially pooled"
         caption = (
             f"Rows of a task over {self.column}, and the lines of a model of this task "
-            f"alone, of one model for all tasks, and of {self.method}, at the typical "
-            "values of the other columns in the task."
+            "alone, of one model for all tasks, and of a multi-task model, at the "
+            f"typical values of the other columns in the task. The model is "
+            f"{self.method}; the other lines are fitted without tuning."
         )
         if any(panel.band for panel in panels):
-            caption += f" Band: 95%, of the {name} line."
+            caption += f" Band: 95%, of the line of {self.method}."
         return PanelsPicture(
             f"{quantity} over {self.column}",
             self.column,
@@ -319,6 +337,6 @@ class _TaskLines:
             panels,
             caption,
             is_probability=self.has_labels,
-            shares_axes=not has_shared_rows or self.has_labels,
-            labels={self.strategy: name},
+            shares_axes=self.has_labels or self._have_similar_spans(panels),
+            labels=labels,
         )

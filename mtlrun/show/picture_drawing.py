@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
@@ -889,14 +890,16 @@ def _inset_grid(ax: Axes, n_rows: int, n_columns: int) -> np.ndarray:
 
 def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
     """Draw the panel of one task."""
-    for index, line in enumerate(panel.background):
-        ax.plot(
-            *np.reshape(line, (-1, 2)).T,
-            color=BACKGROUND_COLOR,
-            linewidth=0.6,
-            label="other tasks" if index == 0 else None,
+    if panel.background:
+        lines = LineCollection(
+            panel.background,
+            colors=BACKGROUND_COLOR,
+            linewidths=0.6,
+            label="other tasks",
             zorder=1,
         )
+        # The axes show the task; other tasks may be far away.
+        ax.add_collection(lines, autolim=not panel.x)
     if panel.x:
         color = DATA_COLOR
         label = "observed"
