@@ -67,7 +67,7 @@ DARK_INK = (0xE4, 0xE8, 0xEC)
 MIN_SATURATION = 0.12
 #: Smallest lightness and greatest saturation of a color on a dark page.
 MIN_LIGHTNESS = 0.5
-MAX_SATURATION = 0.85
+MAX_SATURATION = 0.92
 _COLOR = re.compile(r"(fill|stroke): (#[0-9a-f]{6})", re.IGNORECASE)
 
 

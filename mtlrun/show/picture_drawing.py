@@ -68,8 +68,10 @@ PANELS_PER_ROW = 4
 MAX_LARGE_PANELS = 2
 LARGE_PANELS = 1.6
 MIN_LEGEND_WIDTH = 4.4
-#: Facets of estimates: width in inches, and number in a row.
-FACET_WIDTH = 2.7
+#: Facets of estimates: width in inches without names, width of a letter of a name, and
+#: number in a row.
+FACET_WIDTH = 2.5
+LETTER_INCHES = 0.075
 FACETS_PER_ROW = 2
 #: Height of a histogram in lines of a task, and its number of bins.
 HISTOGRAM_LINES = 6
@@ -574,7 +576,7 @@ def _n_lines(picture: ShrinkagePicture) -> int:
 
 
 def _draw_rows(
-    ax: Axes, picture: ShrinkagePicture, rows: Sequence[Shrinkage], named: bool = True
+    ax: Axes, picture: ShrinkagePicture, rows: Sequence[Shrinkage], n_lines: int = 0
 ) -> None:
     """Draw separate and multi-task estimates of some tasks, from the top.
 
@@ -582,7 +584,6 @@ def _draw_rows(
     the axis are triangles at its end.
     """
     levels = np.arange(len(rows), dtype=float)
-    names = [row.name for row in rows]
     if picture.has_selection:
         # A gap parts the highest from the lowest estimates.
         levels[N_EXTREMES:] += 1
@@ -650,8 +651,9 @@ def _draw_rows(
     if picture.has_selection:
         top -= HISTOGRAM_LINES + 1
         _draw_histogram(ax, picture.arrows, (low, high))
-    ax.set_ylim(levels[-1] + 0.6, top)
-    _set_task_names(ax, names if named else [""] * len(names), levels=levels)
+    # With `n_lines`, a facet with few tasks is as high as the one beside it.
+    ax.set_ylim(max(levels[-1] + 0.6, top + n_lines), top)
+    _set_task_names(ax, [row.name for row in rows], levels)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=5))
     ax.set_xlabel(picture.axis)
 
@@ -734,12 +736,13 @@ def _draw_facets(
     facets = picture.facets
     n_columns = min(len(facets), FACETS_PER_ROW)
     n_rows = -(-len(facets) // n_columns)
-    heights = []
+    # Lines of tasks in each row of facets.
+    n_lines = []
     for start in range(0, len(facets), n_columns):
-        lines = [_n_lines(facet) for facet in facets[start : start + n_columns]]
-        heights.append(0.75 + TASK_LINE * max(lines))
+        n_lines.append(max(map(_n_lines, facets[start : start + n_columns])))
     if ax is None:
-        size = (1.2 + FACET_WIDTH * n_columns, sum(heights) + 0.4)
+        heights = [0.75 + TASK_LINE * lines for lines in n_lines]
+        size = (FACET_WIDTH * n_columns, sum(heights) + 0.4)
         figure = make(figsize=size, layout="constrained")
         grid = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
         all_axes = grid.ravel()
@@ -749,18 +752,24 @@ def _draw_facets(
     for unused in all_axes[len(facets) :]:
         unused.remove()
     order: list[str] = []
+    longest = [0] * n_columns
     for index, facet in enumerate(facets):
-        rows = facet.rows
-        names = {row.name: row for row in rows}
-        is_named = index % n_columns == 0 or names.keys() != set(order)
-        if is_named:
-            order = list(names)
+        row, column = divmod(index, n_columns)
+        tasks = {task.name: task for task in facet.rows}
+        names = [""] * len(tasks)
+        if column == 0 or tasks.keys() != set(order):
+            order = list(tasks)
+            names = _clipped(order)
+            longest[column] = max(longest[column], *map(len, names))
         _draw_rows(
-            all_axes[index], facet, [names[name] for name in order], named=is_named
+            all_axes[index], facet, [tasks[name] for name in order], n_lines[row]
         )
+        _set_task_names(all_axes[index], names, all_axes[index].get_yticks())
         all_axes[index].set_title(facet.title, fontsize=9, parse_math=False)
     axes = all_axes[: len(facets)]
     handles = legend_handles(axes)
+    if ax is None:
+        figure.set_figwidth(size[0] + LETTER_INCHES * sum(longest))
     if ax is None and len(handles) > 1:
         figure.legend(
             handles.values(),
