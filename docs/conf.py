@@ -3,6 +3,7 @@
 import html
 import re
 import runpy
+import sys
 import warnings
 from functools import cache
 from importlib.metadata import version as version_of
@@ -13,6 +14,7 @@ import yaml
 from sphinx.application import Sphinx
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
+sys.path.append(str(SCRIPTS))  # for docs_gallery
 example = runpy.run_path(str(SCRIPTS / "docs_examples.py"))["example"]
 plain_words = runpy.run_path(str(SCRIPTS / "docs_words.py"))["plain_words"]
 #: The copy of MathJax that is installed with the extra "docs": one file, which draws formulas without fonts.
@@ -88,6 +90,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "min_reported_time": 3,
     "plot_gallery": True,
+    "image_scrapers": ("docs_gallery.svg_scraper",),
 }
 copybutton_exclude = ".linenos, .gp, .go"
 

@@ -34,7 +34,9 @@ from mtlrun.papers.atlas.sharing import (
     percent_less,
     read_pairs,
 )
-from mtlrun.show.drawing import COLOURS, MARKERS, STYLE
+from mtlrun.show.canvas import STYLE
+from mtlrun.show.figure_drawing import MARKERS
+from mtlrun.show.palette import COLORS
 
 #: Folder of the figures.
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -69,7 +71,7 @@ def settings_of(
 
 def colour_of(learner: str) -> str:
     """Return the color of a learner, the same in all figures."""
-    return COLOURS[LEARNERS.index(learner)]
+    return COLORS[LEARNERS.index(learner)]
 
 
 def marker_of(learner: str) -> str:

@@ -23,7 +23,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 import mtlrun
 from mtlrun.data import Dataset, load_card, load_dataset
@@ -44,6 +43,13 @@ from mtlrun.estimators import (
     TraceNormMTL,
     TraceNormMTLClassifier,
 )
+from mtlrun.show.palette import (
+    BACKGROUND_COLOR,
+    COLORS,
+    DATA_COLOR,
+    STRATEGIES,
+    with_dark_colors,
+)
 
 #: Pictures are drawn by this many processes: the site must be built quickly on two
 #: cores.
@@ -54,9 +60,11 @@ RNG = np.random.default_rng
 #: The table of the home page.
 GRADES = Path(__file__).parents[1] / "examples" / "simulated-grades.csv"
 #: One color per strategy, in all pictures.
-SEPARATE = "tab:orange"
-POOLED = "0.55"
-SHARED = "tab:blue"
+SEPARATE = STRATEGIES["separate"].color
+POOLED = STRATEGIES["pooled"].color
+SHARED = STRATEGIES["multi-task"].color
+#: Colors of what is no strategy: green, pink, light blue, black, red.
+OTHERS = [COLORS[2], COLORS[4], COLORS[5], DATA_COLOR, COLORS[3]]
 #: Size of a picture as wide as the text, in inches.
 WIDTH = 6.8
 MATRIX_COLORS = "RdBu"
@@ -117,12 +125,13 @@ def draw_sleepstudy() -> Figure:
     """Draw reaction times by day, a panel per subject, with three kinds of lines."""
     data = table("sleepstudy")
     days = np.array([0.0, 9.0])
+    # The separate line shows on both sides of the partially pooled one above it.
     models = {
-        "pooled": (PooledRidge(1e-6), POOLED, "--"),
-        "separate": (IndependentRidge(1e-6), SEPARATE, "-"),
-        "partially pooled": (HierarchicalMTL("full"), SHARED, "-"),
+        "pooled": (PooledRidge(1e-6), POOLED, "-.", 1.3),
+        "separate": (IndependentRidge(1e-6), SEPARATE, "-", 3.2),
+        "partially pooled": (HierarchicalMTL("full"), SHARED, "-", 1.3),
     }
-    for model, _, _ in models.values():
+    for model, *_ in models.values():
         model.fit(data.X, data.y, task_id=data.task_id)
     fig, axes = plt.subplots(
         3, 6, figsize=(WIDTH, 4.4), sharex=True, sharey=True, layout="constrained"
@@ -130,9 +139,9 @@ def draw_sleepstudy() -> Figure:
     for t, ax in enumerate(axes.flat):
         rows = data.task_id == t
         ax.plot(data.X[rows, 0], data.y[rows], "o", color="0.2", ms=2.5)
-        for name, (model, color, style) in models.items():
+        for name, (model, color, style, width) in models.items():
             line = model.intercept_[t] + model.coef_[t, 0] * days
-            ax.plot(days, line, style, color=color, lw=1.3, label=name)
+            ax.plot(days, line, style, color=color, lw=width, label=name)
         ax.set_title(f"subject {data.tasks[t]}", fontsize=8)
         ax.tick_params(labelsize=7)
         ax.set(xticks=[0, 3, 6, 9])
@@ -179,7 +188,7 @@ def draw_emotions() -> Figure:
     fig, (left, right) = plt.subplots(
         1, 2, figsize=(WIDTH, 2.9), width_ratios=(1, 1.25), layout="constrained"
     )
-    left.barh(EMOTIONS, labels.sum(axis=0), color=SHARED)
+    left.barh(EMOTIONS, labels.sum(axis=0), color="0.5")
     left.invert_yaxis()
     left.set_xlabel("songs with the label (of 593)", fontsize=8)
     right.imshow(100 * together, cmap="Blues", vmin=0, vmax=100, aspect="auto")
@@ -226,7 +235,7 @@ def draw_milk() -> Figure:
             ax.plot(weeks[rows], data.y[rows], color="0.75", lw=0.5)
         numbers = np.unique(weeks[of_diet])
         means = [data.y[of_diet & (weeks == week)].mean() for week in numbers]
-        ax.plot(numbers, means, color=f"C{diet}", lw=2.2)
+        ax.plot(numbers, means, color="0.2", lw=2.2)
         ax.set_title(diets[diet], fontsize=9)
         ax.set(xlabel="weeks after calving", xticks=[1, 7, 13, 19])
     axes[0].set_ylabel("protein in %")
@@ -347,30 +356,32 @@ def draw_low_rank() -> Figure:
 
 
 def draw_clusters() -> Figure:
-    """Draw intercepts and slopes of the subjects, colored by their cluster."""
+    """Draw intercepts and slopes of the subjects, separate and pulled to clusters."""
     data = table("sleepstudy")
     model = HierarchicalMTL(prior="clusters")
     model.fit(data.X, data.y, task_id=data.task_id)
     separate = IndependentRidge(1e-6).fit(data.X, data.y, task_id=data.task_id)
-    fig, ax = plt.subplots(figsize=(WIDTH * 0.8, 3.4), layout="constrained")
+    fig, ax = plt.subplots(figsize=(WIDTH * 0.8, 3.6), layout="constrained")
+    start = np.column_stack([separate.intercept_, separate.coef_[:, 0]])
+    end = np.column_stack([model.intercept_, model.coef_[:, 0]])
+    for tail, head in zip(start, end, strict=True):
+        ax.plot(*np.transpose([tail, head]), color=BACKGROUND_COLOR, lw=0.8, zorder=1)
+    ax.plot(*start.T, "s", ms=4, color=SEPARATE, mfc="white", label="separate fits")
     order = sorted(
         np.unique(model.labels_), key=lambda k: model.coef_[model.labels_ == k].mean()
     )
-    for cluster, marker in zip(order, "vo^", strict=True):
-        members = model.labels_ == cluster
-        mean = model.coef_[members, 0].mean()
+    for cluster, marker, color in zip(order, "vo^", OTHERS, strict=False):
+        slopes = end[model.labels_ == cluster, 1]
         ax.plot(
-            separate.intercept_[members],
-            separate.coef_[members, 0],
+            *end[model.labels_ == cluster].T,
             marker,
             ms=7,
-            label=f"{members.sum()} subjects, {mean:.1f} ms per day on average",
+            color=color,
+            label=f"{len(slopes)} subjects: {slopes.min():.1f} to {slopes.max():.1f} "
+            "ms per day",
         )
-    ax.set(
-        xlabel="reaction time on day 0 in ms",
-        ylabel="slope in ms per day\n(separate fits)",
-    )
-    fig.legend(loc="outside lower center", fontsize=8, frameon=False)
+    ax.set(xlabel="reaction time on day 0 in ms", ylabel="slope in ms per day")
+    fig.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return fig
 
 
@@ -394,10 +405,10 @@ def draw_outliers() -> Figure:
         ax.plot(
             penalties,
             values,
-            color="tab:red" if is_outlier else "0.6",
+            color="0.1" if is_outlier else "0.6",
             lw=2.2 if is_outlier else 1.2,
         )
-    ax.text(0.8, 9.8, "worker 6", color="tab:red")
+    ax.text(0.8, 9.8, "worker 6", color="0.1")
     ax.text(0.5, 3.2, "other workers", color="0.4")
     ax.set(xlabel="lam, the penalty on outliers", ylabel="size of the outlier part")
     return fig
@@ -437,7 +448,7 @@ def draw_graphs_time() -> Figure:
     models = {
         "separate": (IndependentRidge(1e-6), SEPARATE, "o:"),
         "GraphMTL": (GraphMTL(alpha=50, graph="chain"), SHARED, "-"),
-        "FusedMTL": (FusedMTL(alpha=0.1, fusion=2), "tab:green", "-"),
+        "FusedMTL": (FusedMTL(alpha=0.1, fusion=2), OTHERS[1], "-"),
     }
     fig, axes = plt.subplots(
         1, 2, figsize=(WIDTH, 3.0), sharey=True, layout="constrained"
@@ -518,6 +529,7 @@ def draw_paths() -> Figure:
     fig, (left, right) = plt.subplots(
         1, 2, figsize=(WIDTH, 3.2), width_ratios=(1.3, 1), layout="constrained"
     )
+    styles = iter(["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1))])
     for feature in np.argsort(-norms[-1]):
         is_large = norms[-1, feature] > 0.27
         left.plot(
@@ -525,6 +537,7 @@ def draw_paths() -> Figure:
             norms[:, feature],
             lw=1.8 if is_large else 0.8,
             color=None if is_large else "0.75",
+            ls=next(styles, "-") if is_large else "-",
             label=data.features[feature] if is_large else None,
         )
     right.plot(search.alphas_, errors, color="0.2")
@@ -547,7 +560,11 @@ def draw_evaluation() -> Figure:
     result = mtlrun.compare(
         frame, target="log_radon", task="county", methods=["HierarchicalMTL"]
     )
-    return forest(result.leaderboard)
+    # Narrow enough to be read on a phone.
+    fig, ax = plt.subplots(figsize=(4.8, 2.8), layout="constrained")
+    result.plot(ax)
+    ax.set_title("gain over IndependentRidge, 95% intervals", fontsize=9)
+    return fig
 
 
 def draw_verdict() -> Figure:
@@ -571,68 +588,34 @@ def draw_verdict() -> Figure:
     return fig
 
 
-def forest(leaderboard: pd.DataFrame) -> Figure:
-    """Draw the gains of a leaderboard over the region of no practical difference."""
-    board = leaderboard[leaderboard["gain"].notna()][::-1]
-    # Narrow enough to be read on a phone.
-    fig, ax = plt.subplots(figsize=(4.8, 3.2), layout="constrained")
-    ax.axvspan(-1, 1, color="0.9", label="no practical difference (under 1%)")
-    ax.axvline(0, color="0.5", lw=1)
-    colors = {"multi-task": SHARED, "pooled": POOLED}
-    for height, row in enumerate(board.itertuples()):
-        color = colors.get(row.kind, SEPARATE)
-        ax.plot([100 * row.low, 100 * row.high], [height] * 2, color=color, lw=2)
-        ax.plot(100 * row.gain, height, "o", color=color)
-    ax.set_yticks(range(len(board)), board["method"])
-    ax.margins(y=0.15)
-    ax.set_xlabel(
-        "% of the error of separate models\nthat is removed, with 95% interval"
-    )
-    handles = [
-        Line2D([], [], color=color, marker="o", label=label)
-        for label, color in (
-            ("multi-task", SHARED),
-            ("separate", SEPARATE),
-            ("pooled", POOLED),
-        )
-    ]
-    handles += ax.get_legend_handles_labels()[0]
-    fig.legend(
-        handles=handles,
-        loc="outside lower center",
-        ncols=2,
-        fontsize=8,
-        frameon=False,
-    )
-    return fig
-
-
 def draw_layouts() -> Figure:
     """Draw the table of targets in three layouts: rows by tasks."""
     rng = RNG(0)
-    values = rng.normal(size=(12, 4))
-    owner = np.repeat(np.arange(4), 3)
+    n_tasks = 3
+    values = rng.normal(size=(12, n_tasks))
+    owner = np.repeat(np.arange(n_tasks), 4)
+    is_owner = owner[:, np.newaxis] == np.arange(n_tasks)
+    is_missing = rng.random(values.shape) < 0.3
     panels = {
-        "ragged: task_id": np.where(
-            owner[:, np.newaxis] == np.arange(4), values, np.nan
-        ),
+        "ragged: task_id": np.where(is_owner, values, np.nan),
         "shared: 2-D y": values,
-        "shared with gaps: NaN": np.where(
-            rng.random(values.shape) < 0.3, np.nan, values
-        ),
+        "shared with gaps: NaN": np.where(is_missing, np.nan, values),
     }
     colors = plt.colormaps[MATRIX_COLORS].with_extremes(bad="0.85")
-    fig, axes = plt.subplots(1, 3, figsize=(WIDTH * 0.85, 2.4), layout="constrained")
+    fig, axes = plt.subplots(1, 3, figsize=(WIDTH * 0.85, 2.6), layout="constrained")
     for ax, (title, matrix) in zip(axes, panels.items(), strict=True):
-        ax.imshow(matrix, cmap=colors, aspect="auto", vmin=-2, vmax=2)
+        image = ax.imshow(matrix, cmap=colors, aspect="auto", vmin=-2, vmax=2)
         ax.set_title(title, fontsize=9)
-        ax.set(xticks=range(4), yticks=[])
-        ax.set_xticklabels([f"task {t}" for t in range(1, 5)], fontsize=7)
+        ax.set(xticks=range(n_tasks), yticks=[])
+        ax.set_xticklabels([f"task {t + 1}" for t in range(n_tasks)], fontsize=7)
         ax.set_yticks(np.arange(0.5, 11), minor=True)
-        ax.set_xticks(np.arange(0.5, 3), minor=True)
+        ax.set_xticks(np.arange(0.5, n_tasks - 1), minor=True)
         ax.grid(which="minor", color="white", lw=1.5)
         ax.tick_params(which="both", length=0)
     axes[0].set_ylabel("rows", fontsize=9)
+    bar = fig.colorbar(image, ax=axes, shrink=0.8, aspect=12)
+    bar.set_label("target (gray: none)", fontsize=8)
+    bar.ax.tick_params(labelsize=7)
     return fig
 
 
@@ -643,7 +626,7 @@ def draw_certificates() -> Figure:
     Y = standardized(data.y)
     optimum = TraceNormMTL(5, tol=1e-12, max_iter=100_000).fit(X, Y).objective_[-1]
     fig, ax = plt.subplots(figsize=(WIDTH * 0.8, 3.0), layout="constrained")
-    for solver, color in (("fista", SEPARATE), ("admm", SHARED)):
+    for solver, color in zip(("fista", "admm"), OTHERS, strict=False):
         counts = []
         gaps = []
         distances = []
@@ -680,9 +663,12 @@ FIT_SECONDS = {
 def draw_large_data() -> Figure:
     """Draw the seconds of a fit against the number of rows, as measured."""
     fig, ax = plt.subplots(figsize=(WIDTH * 0.8, 3.0), layout="constrained")
-    colors = (SEPARATE, SHARED, "tab:green")
-    for color, (name, seconds) in zip(colors, FIT_SECONDS.items(), strict=True):
-        ax.plot(list(seconds), list(seconds.values()), "o-", color=color, label=name)
+    for marker, color, (name, seconds) in zip(
+        "osv", OTHERS[:3], FIT_SECONDS.items(), strict=True
+    ):
+        ax.plot(
+            list(seconds), list(seconds.values()), f"{marker}-", color=color, label=name
+        )
     ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="processor seconds")
     ax.legend(fontsize=8)
     return fig
@@ -702,7 +688,7 @@ def draw_networks() -> Figure:
             for end in heights[following]:
                 ax.plot([position, position + 1], [start, end], color="0.75", lw=0.6)
     for position, name in enumerate(names):
-        colors = ["C0", "C1", "C2"] if name == "outputs" else "0.35"
+        colors = OTHERS[:3] if name == "outputs" else "0.35"
         positions = np.full(layers[name], position)
         ax.scatter(positions, heights[name], s=90, c=colors, zorder=2)
         ax.text(position, -1.15, name, ha="center", fontsize=9)
@@ -729,18 +715,23 @@ def draw_smooth() -> Figure:
         task = data.tasks.index(name)
         curve = model.partial_dependence(0, task=task, values=grid)
         ax.axvspan(19, 25, color="0.93", lw=0)
-        ax.fill_between(grid, *curve.interval(), color="C0", alpha=0.25, lw=0)
-        ax.plot(grid, curve.mean, color="C0", label="this cow, 95% band")
-        ax.plot(grid, common.mean, "--", color="0.55", label="all cows")
+        ax.fill_between(grid, *curve.interval(), color=SHARED, alpha=0.25, lw=0)
+        ax.plot(grid, curve.mean, color=SHARED, label="this cow, 95% band")
+        ax.plot(grid, common.mean, "-.", color=POOLED, label="all cows")
         for rows, face, label in (
-            (train, "C1", "training"),
+            (train, DATA_COLOR, "training"),
             (~train, "none", "held out"),
         ):
             of_cow = rows & (data.task_id == task)
             ax.scatter(
-                week[of_cow, 0], data.y[of_cow], 16, face, edgecolor="C1", label=label
+                week[of_cow, 0],
+                data.y[of_cow],
+                16,
+                face,
+                edgecolor=DATA_COLOR,
+                label=label,
             )
-        ax.text(22, 4.62, "no rows", ha="center", fontsize=8)
+        ax.text(22, 4.5, "no rows", ha="center", va="center", fontsize=8)
         ax.set_title(f"cow {name}", fontsize=9)
         ax.set(xlabel="week", xlim=(1, 25), ylim=(2.4, 4.8), xticks=[1, 7, 13, 19, 25])
     axes[0].set_ylabel("protein in %")
@@ -820,6 +811,7 @@ def save(fig: Figure, path: Path) -> None:
         r"<metadata>.*?</metadata>|<!--.*?-->", "", stream.getvalue(), flags=re.S
     )
     text = re.sub(r"(\d\.\d\d)\d+", r"\1", text)
+    text = with_dark_colors(text)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
@@ -832,6 +824,8 @@ def draw(name: str, folder: Path) -> None:
     plt.switch_backend("svg")
     # Letters stay text: files are small, and words in pictures can be searched.
     plt.rcParams.update({"svg.hashsalt": "mtlrun", "svg.fonttype": "none"})
+    plt.rcParams["figure.constrained_layout.h_pad"] = 0.07
+    plt.rcParams["axes.prop_cycle"] = plt.cycler(color=OTHERS)
     save(picture.draw(), folder / f"{name}.svg")
 
 

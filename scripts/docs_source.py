@@ -24,6 +24,7 @@ import typer.main
 import yaml
 
 from mtlrun.cli.app import app
+from mtlrun.show.palette import with_dark_colors
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md")
@@ -73,6 +74,10 @@ def collect(target: Path) -> None:
     for place, path in texts.items():
         if path.suffix == ".md":
             _write(target / place, page(path.read_text("utf-8"), place, path).encode())
+        elif path.suffix == ".svg" and place.parts[0] == "results":
+            # Stored figures of runs get their colors for dark pages here.
+            svg = with_dark_colors(path.read_text("utf-8"))
+            _write(target / place, svg.encode())
         else:
             _write(target / place, path.read_bytes())
     _write(target / "figures.md", figures().encode())

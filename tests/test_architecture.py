@@ -53,6 +53,8 @@ LABORATORY_PACKAGES = ("pydantic", "jinja2", "matplotlib")
 MODULES_WITH_PACKAGES = {
     "mtlrun.data.sets.cards": "pydantic",
     "mtlrun.utils.yaml": "pydantic",
+    "mtlrun.show.canvas": "matplotlib",
+    "mtlrun.show.figure_drawing": "matplotlib",
     "mtlrun.show.picture_drawing": "matplotlib",
     "mtlrun.show.drawing": "matplotlib",
 }
@@ -345,7 +347,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
         "comparison/protocol.py",
     }  # The first line of a message
     octets = {
-        "show/drawing.py",
+        "show/canvas.py",
         "data/reading/formats/svmlight.py",
     }  # bytes.splitlines splits only at line ends.
     actual = {

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mtlrun.estimators import HierarchicalMTL, IndependentRidge, PooledRidge
+from mtlrun.show.palette import MULTITASK, POOLED, SEPARATE
 
 rng = np.random.default_rng(0)
 n_tasks, n_features = 15, 5
@@ -38,20 +39,21 @@ separate = np.array([error(IndependentRidge(1.0), n) for n in rows])
 # of the other models.
 
 fig, ax = plt.subplots(layout="constrained")
-for name, model in {
-    "partially pooled": HierarchicalMTL("diagonal"),
-    "pooled": PooledRidge(1.0),
-}.items():
+models = {
+    "partially pooled": (HierarchicalMTL("diagonal"), MULTITASK),
+    "pooled": (PooledRidge(1.0), POOLED),
+}
+for name, (model, style) in models.items():
     gain = 1 - np.array([error(model, n) for n in rows]) / separate
-    ax.plot(rows, 100 * gain, marker="o", label=name)
-ax.axhline(0, color="gray", linewidth=1)
+    ax.plot(rows, 100 * gain, style.line, marker="o", color=style.color, label=name)
+ax.axhline(0, color=SEPARATE.color, linewidth=1, linestyle=SEPARATE.line)
 ax.annotate(
     "separate models",
     (rows[-1], 0),
     xytext=(0, -14),
     textcoords="offset points",
     ha="right",
-    color="gray",
+    color=SEPARATE.color,
 )
 ax.set(
     xscale="log",

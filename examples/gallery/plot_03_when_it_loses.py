@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mtlrun.estimators import HierarchicalMTL, IndependentRidge, PooledRidge
+from mtlrun.show.palette import MULTITASK, POOLED
 
 n_tasks, n_features, n_rows, n_draws = 12, 6, 20, 20
 task = np.repeat(np.arange(n_tasks), n_rows)
@@ -34,13 +35,20 @@ for seed in range(n_draws):
 # Dots right of the line gain. Bars are 95% intervals of the mean over 20 draws.
 
 fig, ax = plt.subplots(figsize=(6.4, 5), layout="constrained")
+styles = {"pooled": POOLED, "partially pooled": MULTITASK}
 for shift, (name, found) in zip((-0.15, 0.15), gains.items(), strict=True):
     mean, half = (
         np.mean(found, axis=0),
         1.96 * np.std(found, axis=0, ddof=1) / np.sqrt(n_draws),
     )
     ax.errorbar(
-        mean, np.arange(n_tasks) + shift, xerr=half, fmt="o", capsize=3, label=name
+        mean,
+        np.arange(n_tasks) + shift,
+        xerr=half,
+        fmt=styles[name].marker,
+        color=styles[name].color,
+        capsize=3,
+        label=name,
     )
 ax.axvline(0, color="gray", linewidth=1)
 ax.axhspan(9.5, 11.5, color="gray", alpha=0.15)

@@ -15,6 +15,7 @@ import numpy as np
 from mtlrun.data import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import HierarchicalMTL, IndependentRidge
+from mtlrun.show.palette import MULTITASK, SEPARATE
 
 try:
     table = load_dataset("sleepstudy")
@@ -41,13 +42,15 @@ print(f"mean slope {shared.mean_coef_[0]:.1f} ms per day")
 # Nothing was tuned: the estimated variances determine how far.
 
 fig, ax = plt.subplots(layout="constrained")
-for offset, size, color in ((0, 10, "tab:blue"), (1, 4, "tab:orange")):
+for offset, size, marker in ((0, 10, "o"), (1, 4, "^")):
     start = np.c_[alone.intercept_, alone.coef_[:, 0]][offset::2]
     end = np.c_[shared.intercept_, shared.coef_[:, 0]][offset::2]
-    ax.plot(*start.T, "o", color=color, mfc="white", label=f"{size} days: separate")
-    ax.plot(*end.T, "o", color=color, label=f"{size} days: partially pooled")
+    name = f"{size} days: separate"
+    ax.plot(*start.T, marker, color=SEPARATE.color, mfc="white", label=name)
+    name = f"{size} days: partially pooled"
+    ax.plot(*end.T, marker, color=MULTITASK.color, label=name)
     for a, b in zip(start, end, strict=True):
-        ax.annotate("", b, a, arrowprops={"arrowstyle": "->", "color": color})
+        ax.annotate("", b, a, arrowprops={"arrowstyle": "->", "color": "0.5"})
 center = shared.mean_intercept_, shared.mean_coef_[0]
 ax.plot(*center, "k+", markersize=14, label="mean of all subjects")
 ax.set(xlabel="reaction time on day 0 in ms", ylabel="slope in ms per day")

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mtlrun.estimators import HierarchicalMTL
+from mtlrun.show.palette import MULTITASK, SEPARATE
 
 rng = np.random.default_rng(1)
 n_schools = 30
@@ -33,16 +34,23 @@ order = np.argsort(level)
 fig, ax = plt.subplots(figsize=(6.4, 6), layout="constrained")
 places = np.arange(n_schools)
 ax.errorbar(
-    level[order], places, xerr=1.96 * std[order], fmt="o", label="hierarchical model"
+    level[order],
+    places,
+    xerr=1.96 * std[order],
+    fmt="o",
+    color=MULTITASK.color,
+    label="hierarchical model",
 )
 ax.scatter(
     raw[order],
     places,
     s=sizes[order] * 3,
     facecolors="none",
-    edgecolors="tab:orange",
-    label="raw (size: rows)",
+    edgecolors=SEPARATE.color,
 )
+for n_rows in (5, 20, 40):
+    circle = {"s": 3 * n_rows, "fc": "none", "ec": SEPARATE.color}
+    ax.scatter([], [], **circle, label=f"raw average of {n_rows} rows")
 ax.axvline(model.mean_intercept_, color="gray", linewidth=1)
 ax.set(xlabel="level of the school", ylabel="school, sorted", yticks=[])
 ax.legend(loc="upper left")

@@ -15,6 +15,7 @@ import numpy as np
 from mtlrun.data import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import JointFeatureMTL
+from mtlrun.show.palette import COLORS
 
 try:
     table = load_dataset("jura")
@@ -42,9 +43,10 @@ order = np.argsort(first, kind="stable")
 print("order of entry:", ", ".join(names[j] for j in order[:6]))
 
 fig, ax = plt.subplots(layout="constrained")
-for rank, j in enumerate(order):
-    style = {"lw": 2, "label": names[j]} if rank < 6 else {"lw": 1, "color": "0.7"}
-    ax.plot(path.alphas, norms[:, j], **style)
+for j in order[6:]:
+    ax.plot(path.alphas, norms[:, j], lw=1, color="0.7")
+for j, color, line in zip(order[:6], COLORS, 3 * ("-", "--"), strict=False):
+    ax.plot(path.alphas, norms[:, j], line, lw=2, color=color, label=names[j])
 ax.set(
     xscale="log",
     xlabel="strength alpha (weaker to the right)",

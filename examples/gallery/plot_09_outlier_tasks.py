@@ -21,16 +21,16 @@ X = rng.normal(size=(task.size, n_features))
 y = (X * W[task]).sum(axis=1) + rng.normal(size=task.size)
 
 # %%
-# A lower price ``lam`` makes more tasks outliers, a higher one fewer.
+# A lower penalty ``lam`` makes more tasks outliers, a higher one fewer.
 
 model = RobustMTL(lam=0.75, beta=0.1).fit(X, y, task_id=task)
 norms = np.linalg.norm(model.outlier_, axis=1)
 
 fig, ax = plt.subplots(layout="constrained")
-colors = ["tab:red" if t in outliers else "tab:blue" for t in range(n_tasks)]
+colors = ["0.2" if t in outliers else "0.7" for t in range(n_tasks)]
 ax.bar(range(n_tasks), norms, color=colors)
-ax.plot([], [], "s", color="tab:red", label="outlier in truth")
-ax.plot([], [], "s", color="tab:blue", label="ordinary task")
+ax.plot([], [], "s", color="0.2", label="outlier in truth")
+ax.plot([], [], "s", color="0.7", label="ordinary task")
 ax.set(xlabel="task", ylabel="norm of the task's column of E", xticks=range(n_tasks))
 ax.set_ylim(0, 1.25 * norms.max())
 ax.legend(loc="upper center", ncols=2)

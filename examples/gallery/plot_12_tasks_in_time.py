@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mtlrun.estimators import FusedMTL, GraphMTL, IndependentRidge
+from mtlrun.show.palette import COLORS, MULTITASK, SEPARATE
 
 rng = np.random.default_rng(0)
 n_months, n_rows = 24, 15
@@ -34,16 +35,18 @@ models = {
     "smooth (GraphMTL)": GraphMTL(alpha=40, graph="chain", ridge=1e-3),
     "fused (FusedMTL)": FusedMTL(alpha=0.1, fusion=12),
 }
-fig, axes = plt.subplots(1, 2, figsize=(8.4, 4), sharey=True, layout="constrained")
+styles = (SEPARATE.color, "o"), (MULTITASK.color, "-"), (COLORS[4], "-")
+fig, axes = plt.subplots(2, 1, figsize=(6.4, 7), sharex=True, layout="constrained")
 for ax, j, title in zip(
     axes, (0, 1), ("effect that drifts", "effect that jumps"), strict=True
 ):
     ax.plot(months, W[:, j], "k", linewidth=4, alpha=0.3, label="truth")
-    for (name, model), style in zip(models.items(), ("o", "-", "-"), strict=True):
+    for (name, model), (color, line) in zip(models.items(), styles, strict=True):
         coef = model.fit(X, y, task_id=month).coef_
         error = np.sqrt(np.mean((coef[:, j] - W[:, j]) ** 2))
-        ax.plot(months, coef[:, j], style, markersize=4, label=f"{name}: {error:.2f}")
-    ax.set(title=title, xlabel="month")
-    ax.legend(title="root mean squared error", fontsize=8)
-axes[0].set_ylabel("coefficient")
+        label = f"{name}: {error:.2f}"
+        ax.plot(months, coef[:, j], line, color=color, markersize=4, label=label)
+    ax.set(title=title, ylabel="coefficient")
+    ax.legend(title="root mean squared error")
+axes[1].set_xlabel("month")
 plt.show()

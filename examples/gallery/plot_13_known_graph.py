@@ -12,6 +12,7 @@ import numpy as np
 
 from mtlrun.estimators import GraphSVC, IndependentSVC, PooledSVC
 from mtlrun.metrics import auc_per_task
+from mtlrun.show.palette import MULTITASK, POOLED, SEPARATE
 
 species = ["worm", "fly", "fish", "mouse", "human", "yeast"]
 tree = np.zeros((6, 6))
@@ -50,7 +51,9 @@ for seed in range(6):
 fig, ax = plt.subplots(layout="constrained")
 for k, (name, found) in enumerate(scores.items()):
     mean, half = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
-    ax.bar(np.arange(6) + 0.27 * (k - 1), mean, 0.25, yerr=half, capsize=2, label=name)
+    style = (SEPARATE, POOLED, MULTITASK)[k]
+    places = np.arange(6) + 0.27 * (k - 1)
+    ax.bar(places, mean, 0.25, yerr=half, capsize=2, label=name, color=style.color)
 ax.set(ylim=(0.5, 1), ylabel="AUC on new rows (bar: standard error)")
 ax.set_xticks(range(6), labels=species)
 ax.legend(ncols=3)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mtlrun.estimators import IndependentLogistic, TraceNormMTLClassifier
 from mtlrun.metrics import auc_per_task
+from mtlrun.show.palette import MULTITASK, SEPARATE
 
 n_labels, n_features, n_rows, rank = 24, 40, 400, 3
 frequency = np.geomspace(0.02, 0.4, n_labels)
@@ -34,9 +35,10 @@ for seed in range(4):
 # Dots are labels, averaged over four draws.
 
 fig, ax = plt.subplots(layout="constrained")
-for name, found in scores.items():
+for (name, found), style in zip(scores.items(), (SEPARATE, MULTITASK), strict=True):
     mean = np.nanmean(found, axis=0)
-    ax.plot(100 * frequency, mean, "o", label=f"{name}, mean {mean.mean():.2f}")
+    label = f"{name}, mean {mean.mean():.2f}"
+    ax.plot(100 * frequency, mean, style.marker, color=style.color, label=label)
 ax.set(xscale="log", xlabel="rows with the label (%)", ylabel="AUC on new rows")
 ax.set_xticks([2, 5, 10, 20, 40], labels=["2", "5", "10", "20", "40"])
 ax.minorticks_off()

@@ -14,6 +14,7 @@ import numpy as np
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import HierarchicalMTL, SmoothMTL
+from mtlrun.show.palette import MULTITASK, POOLED
 
 try:
     table = load_dataset("milk")
@@ -44,7 +45,7 @@ for model in (HierarchicalMTL(), SmoothMTL()):
 
 # %%
 # The cows with the lowest, the middle and the highest curve. The line is the
-# curve of the cow with its 95% band, the dashed line that of all cows. Bands are narrow
+# curve of the cow with its 95% band, the gray line that of all cows. Bands are narrow
 # where the cow has rows; open circles were held out.
 
 level = [model.partial_dependence(0, task=t).mean.mean() for t in model.tasks_]
@@ -54,15 +55,19 @@ fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), sharey=True, layout="constraine
 names = ("lowest", "middle", "highest")
 for ax, name, t in zip(axes, names, order[[0, len(order) // 2, -1]], strict=True):
     curve = model.partial_dependence(0, task=model.tasks_[t])
-    ax.fill_between(curve.values, *curve.interval(), alpha=0.25, color="C0", lw=0)
-    ax.plot(curve.values, curve.mean, color="C0", label="this cow, 95% band")
-    ax.plot(common.values, common.mean, "--", color="0.5", label="all cows")
+    ax.fill_between(
+        curve.values, *curve.interval(), alpha=0.25, color=MULTITASK.color, lw=0
+    )
+    ax.plot(curve.values, curve.mean, color=MULTITASK.color, label="this cow, 95% band")
+    ax.plot(
+        common.values, common.mean, POOLED.line, color=POOLED.color, label="all cows"
+    )
     for rows, face, label in (
-        (train, "C1", "training"),
+        (train, "0.2", "training"),
         (held_out, "none", "held out"),
     ):
         rows = rows & (cow == model.tasks_[t])
-        ax.scatter(week[rows], protein[rows], 16, face, edgecolor="C1", label=label)
+        ax.scatter(week[rows], protein[rows], 16, face, edgecolor="0.2", label=label)
     ax.set(title=f"{name} curve", xlabel="weeks after calving")
 axes[0].set_ylabel("protein in %")
 fig.suptitle(f"Protein by week: {source}")

@@ -15,6 +15,7 @@ import pandas as pd
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import SmoothMTL
+from mtlrun.show.palette import MULTITASK
 
 try:
     table = load_dataset("egsingle", drop=["rownames"])
@@ -64,8 +65,12 @@ for t in model.tasks_:
     label = None if t else "single schools"
     right.plot(curve.values, curve.mean, color="0.7", lw=0.8, label=label)
 common = model.partial_dependence(0)
-right.fill_between(common.values, *common.interval(), alpha=0.3, color="C0", lw=0)
-right.plot(common.values, common.mean, color="C0", label="all schools, 95% band")
+right.fill_between(
+    common.values, *common.interval(), alpha=0.3, color=MULTITASK.color, lw=0
+)
+right.plot(
+    common.values, common.mean, color=MULTITASK.color, label="all schools, 95% band"
+)
 right.set(xlabel="year of school, centered", ylabel="score in mathematics")
 right.set_title("Growth by school")
 right.legend(loc="upper left", frameon=False)

@@ -15,6 +15,7 @@ from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError
 from mtlrun.estimators import IndependentLogistic, TraceNormMTLClassifier
 from mtlrun.metrics import auc_per_task
+from mtlrun.show.palette import MULTITASK, SEPARATE
 
 try:
     table = load_dataset("emotions")
@@ -52,8 +53,9 @@ for size in sizes:
 # %%
 # Thin lines are labels, thick ones their mean.
 
+colors = (SEPARATE.color, MULTITASK.color)
 fig, ax = plt.subplots(layout="constrained")
-for name, color in zip(models, ("C1", "C0"), strict=True):
+for name, color in zip(models, colors, strict=True):
     values = np.array(curves[name])
     ax.plot(sizes, values, color=color, alpha=0.3, lw=1)
     ax.plot(sizes, values.mean(axis=1), color=color, lw=2.5, label=name)

@@ -30,16 +30,18 @@ def plot(
             None,
             "KIND",
             "Of a run: trace, scaling, heatmap, cd-diagram (average ranks) or path (scores along a parameter grid); of a "
-            "model: coefficients, shrinkage (hierarchical models), curve (smooth models), tasks (their similarity) or "
-            "path; of a comparison: verdict, methods, tasks, gains (against rows), heatmap, predictions, shrinkage, "
-            "calibration, curve (with --curve). Default: coefficients of a linear model, curve of a smooth one, verdict of "
-            "a comparison, the first that fits a run.",
+            "model: task (rows of tasks over a column, with the lines of all strategies), coefficients, shrinkage "
+            "(hierarchical models), curve (smooth models), tasks (their similarity) or path; of a comparison: verdict, "
+            "methods, tasks, gains (against rows), heatmap, predictions, shrinkage, calibration, curve (with --curve), "
+            "or task and coefficients of its model. Default: coefficients of a linear model, curve of a smooth one, "
+            "verdict of a comparison, the first that fits a run.",
             autocompletion=options.words(
                 "trace",
                 "scaling",
                 "heatmap",
                 "cd-diagram",
                 "path",
+                "task",
                 "tasks",
                 "coefficients",
                 "shrinkage",
@@ -54,18 +56,21 @@ def plot(
     ] = None,
     column: Annotated[
         str | None,
-        options.option(None, "NAME", "Column whose curve is drawn (--kind curve)."),
+        options.option(
+            None, "NAME", "Column on the horizontal axis (--kind task, --kind curve)."
+        ),
     ] = None,
     tasks: Annotated[
         list[str] | None,
         options.option(
             None,
             "A,B",
-            "Tasks with a panel of their own (--kind curve; default: three of them), or tasks of the picture of a "
-            "comparison; repeatable.",
+            "Tasks with a panel of their own (--kind task, at most 24, default six; --kind curve, default three), or "
+            "tasks of the picture of a comparison; repeatable.",
         ),
     ] = None,
     trust: options.Trust = None,
+    data_dir: options.DataDir = None,
     profile: options.Profile = None,
     out: options.Out = None,
     output_dir: options.OutputOrFile = OUTPUT_DEFAULT,
@@ -78,10 +83,15 @@ def plot(
     its own, named after it.
     """
     from mtlrun.lab.report.plots import KINDS
-    from mtlrun.show.drawing import FORMATS, check_drawing
+    from mtlrun.show.canvas import FORMATS
+    from mtlrun.show.drawing import check_drawing
 
     output_dir, out = options.file_or_folder(output_dir, out, FORMATS)
     folder = Path(target)
+    is_comparison = (folder / "pictures.json").is_file()
+    if is_comparison and (column is not None or kind in ("task", "coefficients")):
+        # The model of a comparison lies in its folder.
+        folder = folder / "model"
     if (folder / "model.json").is_file():
         from mtlrun.model.files import used
         from mtlrun.model.plots import default_kind, fitting_kinds, plot_model
@@ -90,16 +100,22 @@ def plot(
         out = out or _figure_file(folder, chosen)
         with writing(out, remedy="Choose another --out."), used(folder):
             lines = plot_model(
-                folder, chosen, out, trust=trust or (), column=column, tasks=tasks
+                folder,
+                chosen,
+                out,
+                trust=trust or (),
+                column=column,
+                tasks=tasks,
+                data_dir=data_dir,
             )
         for line in lines:
             say(line)
         if kind is None:
             _say_other_kinds(chosen, fitting_kinds(folder))
         return
-    if column is None and (folder / "pictures.json").is_file():
+    if is_comparison:
         from mtlrun.comparison.gallery import read_pictures
-        from mtlrun.show.picture_drawing import picture_file
+        from mtlrun.show.drawing import write_drawing
         from mtlrun.show.pictures import PICTURES
         from mtlrun.utils.outputs import write_output
 
@@ -108,8 +124,7 @@ def plot(
         with writing(out, remedy="Choose another --out."):
             check_drawing("kind of picture of a comparison", chosen, PICTURES, out)
             picture = read_pictures(folder).of_kind(chosen, tasks or ())
-            kind_of_file = out.suffix.lower().removeprefix(".")
-            write_output(out, picture_file(picture, kind_of_file))
+            write_drawing(picture, out, write_output)
         say(str(out))
         if kind is None:
             _say_other_kinds(chosen, PICTURES)

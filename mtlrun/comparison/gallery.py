@@ -39,9 +39,9 @@ from mtlrun.show.pictures import (
     HeatMapPicture,
     Interval,
     ListPicture,
+    PanelsPicture,
     Picture,
     PictureError,
-    PredictionsPicture,
     Shrinkage,
     ShrinkagePicture,
     TaskPanel,
@@ -63,6 +63,8 @@ PREDICTIONS_FILE = "predictions.npz"
 SEPARATE_NAME = STRATEGY_NAMES[INDEPENDENT]
 POOLED_NAME = STRATEGY_NAMES[POOLED]
 MULTITASK_NAME = STRATEGY_NAMES[MULTITASK]
+#: Trivial method, which predicts the mean of a task.
+TASK_MEAN = "TaskMean"
 #: Largest number of tasks in pictures with a line per task, and of small panels. With
 #: more tasks, pictures show the clearest gains and losses.
 MAX_TASK_LINES = 40
@@ -152,9 +154,13 @@ class ComparisonPictures:
                 "the same rows",
                 "Compare at least one of each: --methods default.",
             )
+        gains = self.gains
+        if len(gains) > 2:
+            # The last one is the smallest of the others.
+            gains = gains[:-1]
         title = "Gain of multi-task learning"
         return VerdictPicture(
-            title, self._gain_axis(), self.measure, self.gains, self.smallest
+            title, self._gain_axis(), self.measure, gains, self.smallest
         )
 
     def curve(self) -> ListPicture:
@@ -280,16 +286,25 @@ class ComparisonPictures:
             positions = self._positions(tasks)
         elif len(positions) > MAX_TASK_LINES:
             positions, selection = self._positions_of_heat_map()
+        # The trivial method is far behind and would only need a color.
+        columns = [name for name in self.methods if name != TASK_MEAN]
+        columns = columns or self.methods
+        multitask = []
+        for name in columns:
+            if name in METHODS and METHODS[name].multitask:
+                multitask.append(name)
+        indices = [self.methods.index(name) for name in columns]
         values = []
         for t in positions:
-            values.append(self.matrix[t])
+            values.append([self.matrix[t][index] for index in indices])
         return HeatMapPicture(
             f"Gain over {self.reference} by task and method",
             self.measure,
             [self.tasks[t] for t in positions],
-            self.methods,
+            columns,
             values,
             selection,
+            multitask,
         )
 
     def _positions_of_heat_map(self) -> tuple[list[int], str]:
@@ -345,7 +360,7 @@ class ComparisonPictures:
 
     # -- predictions of tested rows
 
-    def predictions(self, tasks: Sequence[str] = ()) -> PredictionsPicture:
+    def predictions(self, tasks: Sequence[str] = ()) -> PanelsPicture:
         """Return observed against predicted, a panel per task.
 
         For labels the panels show the share of positive labels against the predicted
@@ -385,18 +400,19 @@ class ComparisonPictures:
         panels = [self._panel(held_out, t) for t in positions]
         points_of = _strategy_of_points(held_out)
         if self.has_labels:
-            return PredictionsPicture(
+            return PanelsPicture(
                 "Observed share against predicted probability",
                 "predicted probability",
                 "observed share",
                 panels,
                 "Each point is a fifth of the tested rows of a task: the observed "
-                "share of positive labels against the predicted probability. Dotted: "
+                "share of positive labels against the predicted probability. Thin line: "
                 f"equal.{selection}{self._probability_note()}",
                 points_of,
+                has_diagonal=True,
                 is_probability=True,
             )
-        return PredictionsPicture(
+        return PanelsPicture(
             "Observed against predicted",
             "predicted",
             "observed",
@@ -404,9 +420,10 @@ class ComparisonPictures:
             f"Tested rows of each task: points are predictions of the {points_of} "
             f"models (evenly spaced ones, if there are more than {MAX_POINTS}). "
             "Lines: observed on predicted values by least squares; the closer to the "
-            "dotted diagonal, the better the predictions are scaled."
+            "thin diagonal, the better the predictions are scaled."
             f"{selection}",
             points_of,
+            has_diagonal=True,
         )
 
     def shrinkage(self, tasks: Sequence[str] = ()) -> ShrinkagePicture:
@@ -420,7 +437,7 @@ class ComparisonPictures:
         Parameters
         ----------
         tasks : sequence of str, optional
-            Default: all; of more than 40 tasks, those with the longest arrows.
+            Default: all; of more than 60 tasks, the highest and the lowest ones.
 
         Raises
         ------
@@ -439,7 +456,6 @@ class ComparisonPictures:
         if tasks:
             names = self._checked_names(tasks)
             arrows = [arrow for arrow in arrows if arrow.name in names]
-        arrows, selection = longest_arrows(arrows)
         if self.has_shared_rows:
             title = "Spread of the predictions"
             axis = "standard deviation, share of the observed one"
@@ -450,11 +466,15 @@ class ComparisonPictures:
             title = "Mean prediction of each task"
             axis = "mean probability" if self.has_labels else "mean prediction"
             estimate = f"the {axis} of the tested rows"
-        caption = (
-            f"Shrinkage: arrows lead from {estimate} by separate models to that by "
-            f"multi-task learning; cross: pooled model.{selection}"
+        if not arrows:
+            raise PictureError(
+                "no task has an estimate of each strategy", "Leave out --tasks."
+            )
+        explanation = (
+            f"Arrows lead from {estimate} by separate models (open) to that by "
+            "multi-task learning (filled); cross: pooled model."
         )
-        return ShrinkagePicture(title, axis, arrows, caption)
+        return ShrinkagePicture(title, axis, arrows, explanation)
 
     def calibration(self) -> CalibrationPicture:
         """Return the reliability diagram of labels, over all tasks.
@@ -481,7 +501,7 @@ class ComparisonPictures:
             "Calibration of the labels",
             curves,
             "Reliability over all tasks, in tenths of the predicted probability: on "
-            "the dotted diagonal, the observed share equals the predicted one. Bars "
+            "the thin diagonal, the observed share equals the predicted one. Bars "
             f"below: tested rows in each tenth.{self._probability_note()}",
         )
 
@@ -811,22 +831,6 @@ def read_pictures(folder: Path) -> ComparisonPictures:
             f"{path}: the numbers of the pictures are missing or damaged: {error}",
             "Repeat the comparison in the same folder: finished fits are kept.",
         ) from None
-
-
-def longest_arrows(arrows: Sequence[Shrinkage]) -> tuple[list[Shrinkage], str]:
-    """Choose at most `MAX_TASK_LINES` arrows, and describe the choice in a sentence.
-
-    The sentence is empty if all arrows are shown.
-    """
-    selection = ""
-    chosen = list(arrows)
-    if len(chosen) > MAX_TASK_LINES:
-        selection = (
-            f" Shown are the {MAX_TASK_LINES} longest arrows of {len(chosen)} tasks."
-        )
-        by_length = sorted(chosen, key=lambda arrow: -arrow.shift)
-        chosen = by_length[:MAX_TASK_LINES]
-    return sorted(chosen, key=lambda arrow: -arrow.separate), selection
 
 
 def _strategy_of_points(held_out: HeldOutPredictions) -> str:

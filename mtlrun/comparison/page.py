@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
-from mtlrun.comparison.coefficients import coefficient_title
 from mtlrun.comparison.gallery import ComparisonPictures
 from mtlrun.comparison.leaderboard import Leaderboard, next_steps
 from mtlrun.comparison.verdict import (
@@ -22,9 +21,9 @@ from mtlrun.comparison.verdict import (
     SAFE,
     WORSE,
 )
-from mtlrun.show.figures import Figure, Panel
 from mtlrun.show.page import TEMPLATES, environment, render
-from mtlrun.show.pictures import Picture, PictureError, ShrinkagePicture
+from mtlrun.show.palette import STRATEGIES, StrategyStyle
+from mtlrun.show.pictures import Picture, PictureError
 from mtlrun.show.report_table import Section
 
 #: CSS class of the headline, by decision.
@@ -47,14 +46,14 @@ class PageFigure:
     title, caption : str
     svgs : list of str
         One picture, or several panels.
-    strategies : list of str
+    strategies : dict of str to StrategyStyle
         Strategies whose lines the panels show, for their legend.
     """
 
     title: str
     caption: str
     svgs: list[Markup] = field(default_factory=list)
-    strategies: list[str] = field(default_factory=list)
+    strategies: dict[str, StrategyStyle] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -140,8 +139,6 @@ def comparison_page(
 
 def _figures(makers: Mapping[str, Callable[[], Picture]]) -> list[PageFigure]:
     """Return the figures that the comparison has numbers for."""
-    from mtlrun.show.picture_drawing import inline_svg
-
     figures = []
     for name, make in makers.items():
         try:
@@ -149,14 +146,22 @@ def _figures(makers: Mapping[str, Callable[[], Picture]]) -> list[PageFigure]:
         except PictureError:
             # This comparison lacks the numbers.
             continue
-        svg = Markup(inline_svg(picture, name))
-        figures.append(PageFigure(picture.title, picture.caption, [svg]))
+        figures.append(page_figure(picture, name))
     return figures
+
+
+def page_figure(picture: Picture, name: str) -> PageFigure:
+    """Return a picture as a figure of the page; all its ids begin with `name`."""
+    from mtlrun.show.drawing import inline_svg
+
+    return PageFigure(
+        picture.title, picture.caption, [Markup(inline_svg(picture, name))]
+    )
 
 
 def predictions_figure(pictures: ComparisonPictures) -> PageFigure | None:
     """Return observed against predicted values, a panel per task; None without them."""
-    from mtlrun.show.picture_drawing import STRATEGY_COLORS, panel_svgs
+    from mtlrun.show.drawing import panel_svgs
 
     try:
         picture = pictures.predictions()
@@ -166,31 +171,5 @@ def predictions_figure(pictures: ComparisonPictures) -> PageFigure | None:
     shown: set[str] = set()
     for panel in picture.panels:
         shown |= panel.lines.keys()
-    strategies = [name for name in STRATEGY_COLORS if name in shown]
+    strategies = {n: style for n, style in STRATEGIES.items() if n in shown}
     return PageFigure(picture.title, picture.caption, svgs, strategies)
-
-
-def coefficient_figures(
-    coefficients: Figure | None, shrinkages: Sequence[ShrinkagePicture]
-) -> list[PageFigure]:
-    """Return a figure per panel, so that each is readable on a phone.
-
-    Panels that cannot name their tasks are left out: the table has all of them.
-    """
-    from mtlrun.show.drawing import draw
-    from mtlrun.show.picture_drawing import inline_figure, inline_svg
-
-    figures = []
-    for index, picture in enumerate(shrinkages):
-        svg = inline_svg(picture, f"arrows-{index}")
-        figures.append(PageFigure(picture.title, picture.caption, [Markup(svg)]))
-    panels = [] if coefficients is None else coefficients.panels
-    for index, panel in enumerate(panels):
-        if not isinstance(panel, Panel) or not panel.x_names:
-            continue
-        title = f"{coefficient_title(panel.quantity)} with its 95% interval"
-        single = Figure("coefficients", "", [panel])
-        svg = inline_figure(draw(single), f"coefficients-{index}", title)
-        caption = "Coefficient of each task; band: 95% interval of their mean."
-        figures.append(PageFigure(title, caption, [Markup(svg)]))
-    return figures

@@ -20,7 +20,6 @@ import yaml
 
 from mtlrun.comparison.coefficients import (
     MAX_SHOWN_FEATURES,
-    coefficient_arrows,
     coefficient_table,
     is_common,
 )
@@ -62,13 +61,7 @@ from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.model.fitted import Model, scores_table, to_csv
 from mtlrun.model.train import Trained, save_training
-from mtlrun.show.figures import Figure, Panel
-from mtlrun.show.pictures import (
-    Interval,
-    Picture,
-    PictureError,
-    ShrinkagePicture,
-)
+from mtlrun.show.pictures import Interval, Picture, PictureError, ShrinkagePicture
 from mtlrun.show.quantities import NMSE
 from mtlrun.show.report_table import (
     ReportTable,
@@ -114,8 +107,6 @@ RESULT_FILES = frozenset(
 )
 #: Lines of the leaderboard in the text of a result.
 MAX_REPR_LINES = 7
-#: Columns whose coefficients have arrows on the page.
-MAX_ARROW_COLUMNS = 2
 
 
 @dataclass(repr=False, kw_only=True)
@@ -494,10 +485,10 @@ class Comparison:
         ax : matplotlib Axes, optional
             Default: the Axes of a new figure.
         column : str, optional
-            Column whose coefficient is drawn, or ``level`` for the level of the tasks.
-            Default: predictions.
+            Column whose coefficient is drawn, or ``intercept``. Default: predictions.
         tasks : sequence of str, optional
-            Default: all tasks; of more than 40, those with the longest arrows.
+            Default: all tasks; of more than 60, the highest and the lowest ones below
+            a histogram of all.
 
         Returns
         -------
@@ -512,13 +503,16 @@ class Comparison:
             If there is no such task or column.
         """
         if column is not None:
-            arrows = self._coefficient_arrows(column)
-            if not arrows:
+            from mtlrun.model.plots import estimate_pictures
+
+            pictures = estimate_pictures(self.model, column)
+            if not pictures:
                 raise PictureError(
                     f"{self.saved} does not shrink coefficients towards a mean",
-                    "HierarchicalMTL does; leave out the column for predictions.",
+                    "HierarchicalMTL does (methods=['HierarchicalMTL']); leave out the column "
+                    "for predictions.",
                 )
-            return _drawn(arrows[0], ax)
+            return _drawn(pictures[0], ax)
         return _drawn(self.pictures.shrinkage(tasks), ax)
 
     def plot_calibration(self, ax: Any = None) -> Any:
@@ -550,14 +544,17 @@ class Comparison:
         # The templates of the page are not needed by other commands.
         from mtlrun.comparison.page import (
             FoldedPart,
-            coefficient_figures,
             comparison_page,
+            page_figure,
         )
 
         _, leaderboard, *others = sections(self.board)
-        section, figure = self._coefficient_parts()
-        arrows = self._coefficient_arrows()[:MAX_ARROW_COLUMNS]
-        folded = [FoldedPart(section, coefficient_figures(figure, arrows))]
+        pictures = self._coefficient_pictures()
+        section = self._coefficient_section(has_intervals=bool(pictures))
+        figures = []
+        for index, picture in enumerate(pictures):
+            figures.append(page_figure(picture, f"coefficients-{index}"))
+        folded = [FoldedPart(section, figures)]
         if self.curve is not None:
             text = [curve_text(self.board.evaluation)]
             table = curve_grid(self.curve)
@@ -566,17 +563,16 @@ class Comparison:
         folded += map(FoldedPart, others)
         return comparison_page(self.board, self.pictures, leaderboard, folded)
 
-    def _coefficient_parts(self) -> tuple[Section, Figure | None]:
-        """Return the coefficients as a table, and their intervals as a figure."""
+    def _coefficient_section(self, *, has_intervals: bool) -> Section:
+        """Return the coefficients as a table."""
         title = f"Coefficients of {self.coefficients_of}"
         if self.coefficients is None:
-            return Section(title), None
+            return Section(title)
         unit = "for preprocessed features"
         if self.board.evaluation.measure == NMSE:
             unit += ", in the units of the targets"
         pointer = f"All of them: {COEFFICIENTS}."
-        panels = self._interval_panels()
-        if panels:
+        if has_intervals:
             from mtlrun.model.plots import interval_grid
 
             text = (
@@ -584,13 +580,12 @@ class Comparison:
                 f"in which tasks differ most. {pointer}"
             )
             table = interval_grid(self.model, list(map(str, self.coefficients.index)))
-            figure = Figure("coefficients", title, panels)
-            return Section(title, [text], [table]), figure
+            return Section(title, [text], [table])
         whose = "Coefficient of each task"
         if is_common(self.coefficients):
             whose = "Coefficients, which are the same for all tasks"
         text = f"{whose}, {unit}; at most {MAX_SHOWN_FEATURES} features. {pointer}"
-        return Section(title, [text], [coefficient_table(self.coefficients)]), None
+        return Section(title, [text], [coefficient_table(self.coefficients)])
 
     def save(self, folder: str | Path) -> Path:
         """Write all results into a folder.
@@ -687,11 +682,7 @@ class Comparison:
         """Return the paths of the tables that are files."""
         return []
 
-    def _coefficient_arrows(self, column: str | None = None) -> list[ShrinkagePicture]:
-        """Return the shrinkage of coefficients, for hierarchical models."""
-        return []
-
-    def _interval_panels(self) -> list[Panel]:
+    def _coefficient_pictures(self) -> list[ShrinkagePicture]:
         """Return the coefficients of the model with intervals, if it has any."""
         return []
 
@@ -757,15 +748,52 @@ class TableComparison(Comparison):
         """Return the paths of the tables that are files."""
         return [file.path for file in self.source.files]
 
-    def _interval_panels(self) -> list[Panel]:
+    def _coefficient_pictures(self) -> list[ShrinkagePicture]:
         if self.saved != self.coefficients_of:
             return []
-        from mtlrun.model.plots import interval_panels
+        from mtlrun.model.plots import estimate_pictures
 
-        return interval_panels(self.model)
+        return estimate_pictures(self.model)
 
-    def _coefficient_arrows(self, column: str | None = None) -> list[ShrinkagePicture]:
-        return coefficient_arrows(self.model, self.board.tasks, column)
+    def plot_task(
+        self,
+        tasks: Sequence[str] | None = None,
+        *,
+        column: str | None = None,
+        ax: Any = None,
+    ) -> Any:
+        """Draw the rows of tasks over a column, with the lines of all strategies.
+
+        Each panel shows a task: its rows, the lines of a model of this task alone, of
+        one model for all tasks and of the best method with its 95% band, and the lines
+        of the other tasks behind. Lines hold for the typical values of the other
+        columns in the task.
+
+        Parameters
+        ----------
+        tasks : sequence of str, optional
+            At most 24. Default: six tasks, evenly spaced by their number of rows.
+        column : str, optional
+            Column of numbers. Default: the first one.
+        ax : matplotlib Axes, optional
+            Its area is filled with the panels. Default: a new figure.
+
+        Returns
+        -------
+        ndarray of Axes
+            One per task.
+
+        Raises
+        ------
+        UnknownNameError
+            If there is no such task or column.
+        UserError
+            If the column holds categories, there are too many tasks, or the method
+            predicts no probabilities.
+        """
+        from mtlrun.model.task_lines import task_picture
+
+        return _drawn(task_picture(self.model, self.dataset, column, tasks), ax)
 
 
 @dataclass(frozen=True)
@@ -1047,7 +1075,7 @@ def _drawn(picture: Picture, ax: Any) -> Any:
     """
     import matplotlib.pyplot as plt
 
-    from mtlrun.show.picture_drawing import draw
+    from mtlrun.show.drawing import draw
 
     return draw(picture, ax, plt.figure)
 

@@ -969,6 +969,11 @@ def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:
     solution, _, rank, _ = np.linalg.lstsq(
         R[:, varies], z - R[:, ~varies] @ mu[~varies], rcond=_WITHIN
     )
-    if rank == varies.sum():
-        coef[varies] = solution
+    if rank < varies.sum():
+        # Columns of the same category sum to one. A coefficient is identified if its
+        # unit vector lies in the row space.
+        _, _, Vt = np.linalg.svd(R[:, varies], full_matrices=False)
+        is_identified = np.sum(Vt[:rank] ** 2, axis=0) > 1 - _WITHIN
+        solution[~is_identified] = np.nan
+    coef[varies] = solution
     return coef

@@ -21,7 +21,7 @@ from mtlrun.engine.job import Scoring
 from mtlrun.estimators.baselines import TaskMean
 from mtlrun.show.figures import Line, Panel, best_scores, path_panel
 from mtlrun.show.quantities import spoken
-from mtlrun.show.report_table import Column, ReportTable
+from mtlrun.show.report_table import Column, ReportTable, Styled
 
 #: Baseline of all scores.
 BASELINE = "mean of the task"
@@ -215,6 +215,31 @@ def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
                 f"({compared.baseline:.4g})"
             )
     return lines
+
+
+def headline(result: Mapping[str, Any]) -> Styled | None:
+    """Return the first score of the test rows beside its baseline, in words.
+
+    None without a baseline.
+    """
+    metric = next(iter(result["metrics"]))
+    n_metrics = len(result["metrics"])
+    compared = compared_scores(result)[-n_metrics]
+    if not compared.verdict or compared.baseline is None:
+        return None
+    relation = f"as good as the {BASELINE}"
+    if compared.verdict != EQUAL:
+        relation = f"{compared.verdict} than the {BASELINE}"
+    share = ""
+    if not METRIC_INFO[metric].greater_is_better and compared.baseline > 0:
+        change = compared.score / compared.baseline - 1
+        word = "less" if change < 0 else "more"
+        share = f", {abs(change):.0%} {word}"
+    return Styled(
+        f"{relation}: {compared.name} {compared.score:.4g} against "
+        f"{compared.baseline:.4g}{share}",
+        tone=compared.verdict,
+    )
 
 
 def score_table(result: Mapping[str, Any]) -> ReportTable:

@@ -7,7 +7,7 @@ of the table that the model was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.files import Model, transformed_names
-from mtlrun.show.figures import Line, Panel
+from mtlrun.show.pictures import PanelsPicture, TaskPanel
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -29,8 +29,6 @@ MAX_BACKGROUND_CURVES = 60
 #: Largest number of tasks with a panel each, and their default number.
 MAX_PANELS = 24
 N_DEFAULT_TASKS = 3
-#: Free space above and below the curves, as a share of their range.
-MARGIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -50,21 +48,16 @@ class ColumnCurve:
     low: Array
     high: Array
 
-    def line(self, label: str, place: int) -> Line:
-        """Return the curve with its band."""
-        return Line(
-            label,
-            self.values.tolist(),
-            self.mean.tolist(),
-            low=self.low.tolist(),
-            high=self.high.tolist(),
-            place=place,
-            smooth=True,
-        )
+    @property
+    def line(self) -> list[tuple[float, float]]:
+        """Points of the curve."""
+        return list(zip(self.values.tolist(), self.mean.tolist(), strict=True))
 
-    def background(self, label: str) -> Line:
-        """Return the curve as one of many behind the others."""
-        return Line(label, self.values.tolist(), self.mean.tolist(), background=True)
+    @property
+    def band(self) -> list[tuple[float, float, float]]:
+        """Points of the band."""
+        columns = (self.values.tolist(), self.low.tolist(), self.high.tolist())
+        return list(zip(*columns, strict=True))
 
 
 class ModelCurves:
@@ -86,20 +79,21 @@ class ModelCurves:
         If the model has no curves, or the column holds categories or is constant.
     """
 
-    def __init__(self, folder: Path, model: Model, column: str) -> None:
+    def __init__(self, folder: Path, model: Model, column: str | None) -> None:
         self.model = model
         self.folder = folder
         self.estimator = innermost(model.estimator)
         if not hasattr(self.estimator, "partial_dependence"):
             raise UserError(
-                f"{folder}: {type(self.estimator).__name__} has no curves",
-                "SmoothMTL has; of a linear model try --kind coefficients.",
+                f"{folder}: {type(self.estimator).__name__} is not a smooth model, and "
+                "has no curves",
+                "SmoothMTL has; --kind task draws the lines of any model.",
             )
         self.tasks: list[str] = list(model.about["tasks"])
         #: Whether each task is a target that has its own unit.
         self.has_targets_as_tasks = not model.ragged
-        self.column = column
-        self._position = self._feature_position(column)
+        self._column_position, self.column = number_column(model, column)
+        self._position = self._feature_position(self.column)
         task = None
         if self.has_targets_as_tasks:
             task = self.estimator.tasks_[0]
@@ -114,24 +108,6 @@ class ModelCurves:
 
     def _feature_position(self, column: str) -> int:
         """Return the position of the feature that a column became."""
-        inputs = self.model.about["input"]
-        names = list(inputs["names"])
-        if not names:
-            names = list(map(str, range(inputs["n_features"])))
-        categories = list(inputs.get("categories") or {})
-        numbers = [name for name in names if name not in categories]
-        if column in categories:
-            remedy = "Compare predictions of rows that differ in it: mtlrun predict."
-            if numbers:
-                remedy += f" Columns of numbers: {listed(numbers)}."
-            raise UserError(
-                f"{self.folder}: column {column!r} holds categories, "
-                "and a curve needs numbers",
-                remedy,
-            )
-        if column not in names:
-            raise UnknownNameError("column of the model", column, numbers)
-        self._column_position = names.index(column)
         step = self.model.step
         can_invert = isinstance(step, TableFeatures) or hasattr(
             step, "inverse_transform"
@@ -200,34 +176,105 @@ class ModelCurves:
             return f"log-odds of {name}"
         return f"log-odds of {name} = {labels[1]}"
 
-    def positions(self, texts: Sequence[str]) -> list[int]:
-        """Return the positions of tasks, named one by one or separated by commas.
 
-        Raises
-        ------
-        UnknownNameError
-            If the model has no such task.
-        UserError
-            If there are too many for one figure.
-        """
-        names: list[str] = []
-        for text in texts:
-            names += separated(text, self.tasks)
-        for name in names:
-            if name not in self.tasks:
-                raise UnknownNameError("task of the model", name, self.tasks)
-        if len(names) > MAX_PANELS:
-            raise UserError(
-                f"--tasks names {len(names)} tasks; a figure shows at most "
-                f"{MAX_PANELS}",
-                "Draw several figures.",
-            )
-        return [self.tasks.index(name) for name in dict.fromkeys(names)]
+def number_column(model: Model, column: str | None) -> tuple[int, str]:
+    """Return the position and the name of a column of numbers of a model.
+
+    Parameters
+    ----------
+    model : Model
+    column : str or None
+        Name of the column; its position if columns have no names. None for the first
+        column of numbers.
+
+    Raises
+    ------
+    UnknownNameError
+        If the model has no such column.
+    UserError
+        If the column holds categories, or no column holds numbers.
+    """
+    inputs = model.about["input"]
+    names = list(inputs["names"])
+    if not names:
+        names = list(map(str, range(inputs["n_features"])))
+    categories = inputs.get("categories") or {}
+    numbers = [name for name in names if name not in categories]
+    if not numbers:
+        raise UserError(
+            "the model has no column of numbers", "Draw another --kind of picture."
+        )
+    if column is None:
+        column = numbers[0]
+    if column in categories:
+        raise UserError(
+            f"column {column!r} holds categories, and a line needs numbers",
+            f"Columns of numbers: {listed(numbers)}. To compare categories, predict rows "
+            "that differ in it: mtlrun predict.",
+        )
+    roles = {inputs.get("task_column"): "tasks"}
+    roles |= dict.fromkeys(model.about.get("targets") or [], "targets")
+    if column in roles and column not in names:
+        raise UserError(
+            f"column {column!r} holds the {roles[column]} of the model, and a line is "
+            "drawn over a feature",
+            f"Columns of numbers: {listed(numbers)}.",
+        )
+    if column not in names:
+        raise UnknownNameError("column of the model", column, numbers)
+    return names.index(column), column
 
 
-def curve_panels(
-    folder: Path, model: Model, column: str, tasks: Sequence[str] | None = None
-) -> list[Panel]:
+def method_name(facts: Mapping[str, Any]) -> str:
+    """Return the method of a model, without wrappers that scale targets.
+
+    Parameters
+    ----------
+    facts : mapping
+        Content of ``model.json``.
+    """
+    estimator = facts["estimator"] or {}
+    name = estimator.get("name") or ""
+    parameters = estimator.get("params") or {}
+    inner = parameters.get("estimator")
+    while isinstance(inner, Mapping):
+        name = inner["estimator"]
+        parameters = inner.get("params") or {}
+        inner = parameters.get("estimator")
+    return str(name).rpartition(":")[2]
+
+
+def checked_tasks(texts: Sequence[str], tasks: Sequence[str]) -> list[int]:
+    """Return the positions of tasks, named one by one or separated by commas.
+
+    Raises
+    ------
+    UnknownNameError
+        If the model has no such task.
+    UserError
+        If there are too many for one figure.
+    """
+    names: list[str] = []
+    for text in [texts] if isinstance(texts, str) else texts:
+        names += separated(str(text), tasks)
+    for name in names:
+        if name not in tasks:
+            raise UnknownNameError("task of the model", name, tasks)
+    names = list(dict.fromkeys(names))
+    if len(names) > MAX_PANELS:
+        raise UserError(
+            f"--tasks names {len(names)} tasks; a figure shows at most {MAX_PANELS}",
+            "Draw several figures.",
+        )
+    return [tasks.index(name) for name in names]
+
+
+def curve_picture(
+    folder: Path,
+    model: Model,
+    column: str | None = None,
+    tasks: Sequence[str] | None = None,
+) -> PanelsPicture:
     """Return the curves of a column, of all and of single tasks, with 95% bands.
 
     Parameters
@@ -235,16 +282,17 @@ def curve_panels(
     folder : Path
         Folder of the model, for messages.
     model : Model
-    column : str
+    column : str, optional
+        Default: the first column of numbers.
     tasks : sequence of str, optional
         Tasks with a panel each. Default: the tasks with the lowest, the middle and the
         highest curve.
 
     Returns
     -------
-    list of Panel
-        All tasks, then single tasks, with the same vertical axis. If each task is a
-        target that has its own unit, a panel per target.
+    PanelsPicture
+        All tasks, then single tasks, with the same axes. If each task is a target that
+        has its own unit, a panel per target.
 
     Raises
     ------
@@ -252,89 +300,51 @@ def curve_panels(
         As `ModelCurves`, and for unknown tasks.
     """
     curves = ModelCurves(folder, model, column)
-    if curves.has_targets_as_tasks:
-        names = tasks or curves.tasks[:MAX_PANELS]
-        return [_target_panel(curves, task) for task in curves.positions(names)]
-    selected: list[int] = []
-    if tasks:
-        selected = curves.positions(tasks)
+    has_targets = curves.has_targets_as_tasks
     n_tasks = len(curves.tasks)
-    n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
-    # Evenly spaced tasks, as curves of thousands would only fill the panel.
-    background_tasks = np.linspace(0, n_tasks - 1, n_shown).round().astype(int).tolist()
-    by_task = {task: curves.curve(task) for task in background_tasks}
-
-    def height(task: int) -> float:
-        return float(by_task[task].mean.mean())
-
-    if not tasks:
+    if has_targets:
+        names = tasks or curves.tasks[:MAX_PANELS]
+        selected = checked_tasks(names, curves.tasks)
+        by_task = {task: curves.curve(task) for task in selected}
+        common = None
+    else:
+        selected = checked_tasks(tasks or [], curves.tasks)
+        n_shown = min(n_tasks, MAX_BACKGROUND_CURVES)
+        # Evenly spaced tasks, as curves of thousands would only fill the panel.
+        places = np.linspace(0, n_tasks - 1, n_shown).round().astype(int)
+        background = places.tolist()
+        by_task = {task: curves.curve(task) for task in {*background, *selected}}
+        common = curves.curve(None)
+    if not selected:
         # From the lowest curve to the highest, evenly spaced in this order.
-        by_height = sorted(background_tasks, key=height)
+        by_height = sorted(background, key=lambda task: by_task[task].mean.mean())
         n_selected = min(n_shown, N_DEFAULT_TASKS)
-        positions = np.linspace(0, n_shown - 1, n_selected).round().astype(int)
-        selected = [by_height[position] for position in positions]
+        places = np.linspace(0, n_shown - 1, n_selected).round().astype(int)
+        selected = [by_height[place] for place in places]
+    panels = []
+    if common is not None:
+        note = "gray: single tasks"
+        if n_shown < n_tasks:
+            note = f"gray: {n_shown} of {n_tasks} tasks"
+        lines = {"multi-task": common.line}
+        behind = [by_task[task].line for task in background]
+        panels.append(TaskPanel("all tasks", note, [], [], lines, common.band, behind))
     for task in selected:
-        # Tasks that the user names may not be among the gray ones.
-        if task not in by_task:
-            by_task[task] = curves.curve(task)
-    common = curves.curve(None)
-    gray_label = "curves of single tasks"
-    if n_shown < n_tasks:
-        gray_label = f"curves of {n_shown} of {n_tasks} tasks"
-    lines = [by_task[task].background(gray_label) for task in background_tasks]
-    common_line = common.line("all tasks, 95% band", 0)
-    quantity = curves.quantity(None)
-    drawn = [common.low, common.high]
-    drawn += [by_task[task].mean for task in background_tasks]
-    for task in selected:
-        drawn += [by_task[task].low, by_task[task].high]
-    # The same for all panels, so that their curves compare.
-    limits = _limits(drawn)
-    panels = [
-        Panel(
-            quantity,
-            log=False,
-            curves=[*lines, common_line],
-            axis=column,
-            title="all tasks",
-            limits=limits,
-        )
-    ]
-    reference = Line(
-        common_line.label, common_line.x, common_line.y, place=0, smooth=True
+        lines = {"multi-task": by_task[task].line}
+        if common is not None:
+            lines["pooled"] = common.line
+        name = curves.tasks[task]
+        panels.append(TaskPanel(name, "", [], [], lines, by_task[task].band))
+    quantity = "target" if has_targets else curves.quantity(None)
+    return PanelsPicture(
+        f"{method_name(model.about)}: {quantity} over {curves.column}",
+        curves.column,
+        quantity,
+        panels,
+        "Curves of a column with their 95% bands.",
+        shares_axes=not has_targets,
+        labels={"multi-task": "curve, 95% band", "pooled": "all tasks"},
     )
-    for task in selected:
-        line = by_task[task].line("one task, 95% band", 3)
-        panels.append(
-            Panel(
-                quantity,
-                log=False,
-                curves=[reference, line],
-                axis=column,
-                title=curves.tasks[task],
-                limits=limits,
-            )
-        )
-    return panels
-
-
-def _target_panel(curves: ModelCurves, task: int) -> Panel:
-    line = curves.curve(task).line("one target, 95% band", 3)
-    return Panel(
-        curves.quantity(task),
-        log=False,
-        curves=[line],
-        axis=curves.column,
-        title=curves.tasks[task],
-    )
-
-
-def _limits(drawn: Sequence[Array]) -> tuple[float, float]:
-    """Return the ends of an axis that shows all these curves."""
-    low = min(float(values.min()) for values in drawn)
-    high = max(float(values.max()) for values in drawn)
-    margin = MARGIN * (high - low) or 1.0
-    return low - margin, high + margin
 
 
 def variances_line(model: Model) -> str | None:

@@ -7,6 +7,7 @@ the search for parameters.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,10 @@ from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.job import OWN_TABLE
 from mtlrun.engine.stored import TRAINED, read_json
-from mtlrun.errors import DataError, UserError
+from mtlrun.errors import DataError, UnknownNameError, UserError
+from mtlrun.features.table import TableFeatures
 from mtlrun.model.baseline import search_panels
-from mtlrun.model.curves import curve_panels, variances_line
+from mtlrun.model.curves import curve_picture, method_name, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
     Model,
@@ -29,8 +31,16 @@ from mtlrun.model.files import (
     refuse_incomplete,
     transformed_names,
 )
-from mtlrun.show.figures import Figure, HeatMap, Line, Panel
-from mtlrun.show.report_table import Column, ReportTable, fixed_kind, show
+from mtlrun.model.task_lines import task_picture, training_rows
+from mtlrun.show.figures import Drawing, Figure, HeatMap, Panel
+from mtlrun.show.pictures import (
+    MAX_SHRINKAGE_ROWS,
+    FacetsPicture,
+    Picture,
+    Shrinkage,
+    ShrinkagePicture,
+)
+from mtlrun.show.report_table import Column, ReportTable, fixed_kind, number, show
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
@@ -38,15 +48,15 @@ from mtlrun.utils.text import sanitize
 #: Largest number of features in the figure of coefficients, which shows the features
 #: with the largest mean absolute coefficients.
 MAX_FEATURES = 40
-KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve")
+KINDS = ("tasks", "coefficients", "path", "shrinkage", "curve", "task")
 #: Methods that learn or use the similarity of tasks.
 WITH_SIMILARITY = ("FETR", "MTFRL", "MTRL", "GraphMTL", "ClusteredMTL", "Whom", "MKL")
-#: Largest number of tasks with names below their coefficients, and of points with
-#: names. The points furthest from the separate fit have names.
-MAX_NAMED = 40
-MAX_NAMED_POINTS = 8
-#: Smallest distance of named points, as a share of the axis.
-NAME_GAP = 0.06
+#: Kinds with a panel per task over a column.
+WITH_COLUMN = ("curve", "task")
+#: Name of the intercept among the coefficients.
+INTERCEPT = "intercept"
+#: Coefficients of tasks that differ less than this share are the same.
+SAME = 1e-9
 #: Number of columns whose coefficients are drawn with intervals. In these columns tasks
 #: differ most.
 MAX_COLUMNS = 4
@@ -62,27 +72,33 @@ def plot_model(
     trust: Iterable[str] = (),
     column: str | None = None,
     tasks: Sequence[str] | None = None,
+    data_dir: Path | None = None,
 ) -> list[str]:
-    """Draw a figure of a model into a file.
+    """Draw a picture of a model into a file.
 
     Parameters
     ----------
     folder : Path
         Folder of the model.
-    kind : {"tasks", "coefficients", "path", "shrinkage", "curve"}
-        ``tasks``: similarity of tasks (`mtlrun.estimators.base.task_similarity`).
-        ``coefficients``: with intervals if the model has them. ``path``: scores along
-        the grid of the search for parameters. ``shrinkage``: coefficients of a
-        hierarchical model, pooled and separate per task. ``curve``: how the
-        predictions of a smooth model depend on a column.
+    kind : str
+        One of `KINDS`. ``tasks``: similarity of tasks
+        (`mtlrun.estimators.base.task_similarity`). ``coefficients``: with intervals if
+        the model has them. ``path``: scores along the grid of the search for
+        parameters. ``shrinkage``: coefficients of a hierarchical model, separate and
+        partially pooled. ``curve``: how the predictions of a smooth model depend on a
+        column. ``task``: rows of tasks over a column with the lines of all strategies.
     out : Path
-        File of the figure; its suffix determines the format.
+        File of the picture; its suffix determines the format.
     trust : iterable of str
         Types that may be loaded, see `load_model`. Not needed for ``path``.
     column : str, optional
-        Column of the table, only for ``curve``. Default: the first numeric column.
+        Column of the table, only for ``curve`` and ``task``. Default: the first column
+        of numbers.
     tasks : sequence of str, optional
-        Tasks that have a panel each, only for ``curve``. Default: three tasks.
+        Tasks that have a panel each, only for ``curve`` (default: three) and ``task``
+        (default: six).
+    data_dir : Path, optional
+        Data directory with the rows of ``task``, unless they lie beside the model.
 
     Returns
     -------
@@ -101,54 +117,50 @@ def plot_model(
     from mtlrun.show.drawing import check_drawing, write_drawing
 
     check_drawing("kind of figure of a model", kind, KINDS, out)
-    if kind != "curve" and (column is not None or tasks):
+    if kind not in WITH_COLUMN and (column is not None or tasks):
         raise UserError(
             f"--column and --tasks do not go with --kind {kind}",
-            "They are for --kind curve.",
+            f"They are for --kind {' and '.join(WITH_COLUMN)}.",
         )
-    lines = [str(out)]
     refuse_incomplete(folder)
-    facts = read_facts(folder)
-    if kind == "curve" and column is None:
-        column = _first_column(facts)
-    panels: list[Panel | HeatMap]
-    if kind == "curve":
-        if column is None:
-            raise UserError(f"{folder}: no column of numbers", "Add --column NAME.")
-        model = load_model(folder, trust)
-        panels = [*curve_panels(folder, model, column, tasks)]
-        shares = variances_line(model)
-        if shares is not None:
-            lines.append(shares)
-    else:
-        panels = panels_of(folder, kind, trust)
-    data = facts["dataset"] or {}
-    dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
-    # The innermost method, without wrappers that scale targets.
-    estimator = facts["estimator"] or {}
-    name = estimator.get("name") or ""
-    parameters = estimator.get("params") or {}
-    inner = parameters.get("estimator")
-    while isinstance(inner, Mapping):
-        name = inner["estimator"]
-        parameters = inner.get("params") or {}
-        inner = parameters.get("estimator")
-    method_name = str(name).rpartition(":")[2]
-    title = " on ".join(filter(None, (method_name, dataset)))
-    write_drawing(Figure(kind, title, panels), out, write_output)
+    lines = [str(out)]
+    picture: Drawing | Picture
+    match kind:
+        case "task":
+            model = load_model(folder, trust)
+            rows = training_rows(folder, model, data_dir)
+            picture = task_picture(model, rows, column, tasks)
+            lines.append(picture.caption)
+        case "curve":
+            model = load_model(folder, trust)
+            picture = curve_picture(folder, model, column, tasks)
+            shares = variances_line(model)
+            if shares is not None:
+                lines.append(shares)
+        case _:
+            picture = picture_of(folder, kind, trust)
+    write_drawing(picture, out, write_output)
     return lines
 
 
-def panels_of(
+def _title(folder: Path) -> str:
+    """Return the method of a model and its data."""
+    facts = read_facts(folder)
+    data = facts["dataset"] or {}
+    dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
+    return " on ".join(filter(None, (method_name(facts), dataset)))
+
+
+def picture_of(
     folder: Path, kind: str, trust: Iterable[str] = ()
-) -> list[Panel | HeatMap]:
-    """Return the panels of a figure of a model.
+) -> Figure | FacetsPicture:
+    """Return a picture of a model that needs no rows.
 
     Parameters
     ----------
     folder : Path
     kind : str
-        One of `KINDS`, apart from ``curve``.
+        One of `KINDS`, apart from ``curve`` and ``task``.
     trust : iterable of str
         As of `load_model`.
 
@@ -157,15 +169,22 @@ def panels_of(
     UserError
         If the model cannot be drawn this way.
     """
+    title = _title(folder)
     if kind == "path":
-        return [*_paths(folder)]
+        return Figure(kind, title, _paths(folder))
     if kind == "tasks":
-        return [_tasks(folder, load_model(folder, trust))]
-    if kind == "shrinkage":
-        return [*_shrinkage(folder, load_model(folder, trust))]
-    if "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"]):
-        return [*_intervals(load_model(folder, trust))]
-    return [_coefficients(folder)]
+        return Figure(kind, title, [_tasks(folder, load_model(folder, trust))])
+    is_hierarchical = "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"])
+    if kind == "coefficients" and not is_hierarchical:
+        return _coefficients(folder, title)
+    model = load_model(folder, trust)
+    pictures = estimate_pictures(model, with_separate=kind == "shrinkage")
+    if not pictures:
+        raise UserError(
+            f"{folder}: this model does not shrink coefficients towards a mean",
+            "HierarchicalMTL does; --kind coefficients shows those of linear models.",
+        )
+    return FacetsPicture(f"{kind.capitalize()} of {title}", pictures)
 
 
 def fitting_kinds(folder: Path) -> list[str]:
@@ -181,6 +200,9 @@ def fitting_kinds(folder: Path) -> list[str]:
         kinds.append("curve")
     if any(name in estimator for name in WITH_SIMILARITY):
         kinds.append("tasks")
+    if kinds:
+        # All models have predictions, which is no reason to choose this kind.
+        kinds.append("task")
     try:
         _paths(folder)
     except UserError:
@@ -203,25 +225,16 @@ def default_kind(folder: Path, column: str | None = None) -> str:
     UserError
         If the model has neither coefficients, nor curves, nor a search.
     """
-    if column is not None:
-        return "curve"
     kinds = fitting_kinds(folder)
+    if column is not None:
+        return "curve" if "curve" in kinds else "task"
     if not kinds:
         raise UserError(
             f"{folder}: there is nothing to draw: the model has neither coefficients "
             "nor curves, and no parameter was searched",
-            f"What it predicts: mtlrun show {folder}",
+            f"What it predicts: mtlrun show {folder}, or --kind task.",
         )
     return kinds[0]
-
-
-def _first_column(facts: Mapping[str, Any]) -> str | None:
-    """Return the first numeric column of the table of a model; None if it has none."""
-    inputs = facts["input"]
-    for name in inputs["names"]:
-        if name not in inputs["categories"]:
-            return str(name)
-    return None
 
 
 def _tasks(folder: Path, model: Model) -> HeatMap:
@@ -230,17 +243,20 @@ def _tasks(folder: Path, model: Model) -> HeatMap:
     tasks = model.about["tasks"]
     try:
         similarity = estimator.task_similarity_
-    except AttributeError as error:
+    except AttributeError:
         raise UserError(
-            f"{folder}: {error}",
+            f"{folder}: {type(estimator).__name__} has no similarity of tasks",
             "FETR, MTFRL, MTRL, GraphMTL, ClusteredMTL, Whom and MT-MKL have one; try "
             "--kind coefficients.",
         ) from None
     return HeatMap("similarity of tasks", similarity.tolist(), tasks, tasks, centre=0.0)
 
 
-def _coefficients(folder: Path) -> HeatMap:
-    """Return a heat map of the largest coefficients."""
+def _coefficients(folder: Path, figure_title: str) -> Figure | FacetsPicture:
+    """Return the largest coefficients: a heat map, or the distribution of many tasks.
+
+    A model that is the same for all tasks has a single column.
+    """
     file = folder / COEFFICIENTS
     if not file.is_file():
         raise UserError(
@@ -276,7 +292,25 @@ def _coefficients(folder: Path) -> HeatMap:
     if features.size:
         names = [str(name) for name in features[order]]
     values = coef[:, order].T
-    return HeatMap(title, values.tolist(), names, tasks.tolist(), centre=0.0)
+    task_names = [str(task) for task in tasks]
+    if len(values.T) > 1 and (values == values[:, :1]).all():
+        values = values[:, :1]
+        task_names = ["all tasks"]
+    if len(task_names) > MAX_SHRINKAGE_ROWS:
+        # Features whose coefficients differ most between tasks.
+        by_spread = np.argsort(-values.std(axis=1), kind="stable")[:MAX_COLUMNS]
+        facets = []
+        for j in by_spread.tolist():
+            arrows = [
+                Shrinkage(sanitize(name), None, float(value))
+                for name, value in zip(task_names, values[j], strict=True)
+            ]
+            facets.append(
+                ShrinkagePicture(names[j], "coefficient", arrows, "", "coefficient")
+            )
+        return FacetsPicture(f"Coefficients of {figure_title}", facets)
+    panel = HeatMap(title, values.tolist(), names, task_names, centre=0.0)
+    return Figure("coefficients", figure_title, [panel])
 
 
 def estimates_of(model: Model) -> tuple[Any, list[int]]:
@@ -310,22 +344,14 @@ def estimates_of(model: Model) -> tuple[Any, list[int]]:
             mean=estimates.mean * mean_scale + level.mean(axis=0),
             mean_std=estimates.mean_std * mean_scale,
         )
-    # "level" is the name of the intercept: a feature of this name gets another one.
-    names = distinct(transformed_names(model), ("level",))
+    # A feature called "intercept" gets another name.
+    names = distinct(transformed_names(model), (INTERCEPT,))
     n_intercepts = len(estimates.names) - len(names)
     if names and n_intercepts >= 0:
-        intercepts = estimates.names[:n_intercepts]
-        estimates = replace(estimates, names=[*intercepts, *names])
+        estimates = replace(estimates, names=[*[INTERCEPT] * n_intercepts, *names])
     heterogeneity = np.asarray(estimator.heterogeneity_)
     by_heterogeneity = np.argsort(-heterogeneity, kind="stable")
     return estimates, by_heterogeneity[:MAX_COLUMNS].tolist()
-
-
-def interval_panels(model: Model) -> list[Panel]:
-    """Return panels of coefficients with intervals; empty for a model without them."""
-    if hasattr(innermost(model.estimator), "estimates"):
-        return _intervals(model)
-    return []
 
 
 def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
@@ -352,105 +378,125 @@ def interval_grid(model: Model, tasks: Sequence[str]) -> ReportTable:
     return table
 
 
-def _intervals(model: Model) -> list[Panel]:
-    """Return a panel for each column in which tasks differ most.
+def estimate_pictures(
+    model: Model, column: str | None = None, *, with_separate: bool = True
+) -> list[ShrinkagePicture]:
+    """Return the coefficients of a hierarchical model, a picture per column.
 
-    It shows the tasks in the order of their coefficients, with intervals, and the mean
-    of all tasks.
+    Coefficients that are the same for all tasks share one picture with a row each.
+
+    Parameters
+    ----------
+    model : Model
+    column : str, optional
+        Only this column, or ``intercept``. Default: the columns in which tasks differ
+        most.
+    with_separate : bool, default=True
+        Whether to show the estimates from the rows of a task alone. Tasks with too few
+        rows have none.
+
+    Returns
+    -------
+    list of ShrinkagePicture
+        Empty for a model that is not hierarchical.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such column.
     """
-    estimates, columns = estimates_of(model)
-    tasks = _task_names(model)
-    panels = []
-    for column in columns:
-        order = np.argsort(estimates.pooled[:, column], kind="stable")
-        positions = list(range(1, len(order) + 1))
-        coefficients = Line(
-            "tasks, 95% intervals",
-            positions,
-            estimates.pooled[order, column].tolist(),
-            (HALF_LENGTH * estimates.std[order, column]).tolist(),
-            points="filled",
-        )
-        mean = float(estimates.mean[column])
-        half = HALF_LENGTH * float(estimates.mean_std[column])
-        low = mean - half
-        high = mean + half
-        common = Line(
-            "mean of all tasks",
-            [positions[0], positions[-1]],
-            [mean, mean],
-            low=[low, low],
-            high=[high, high],
-        )
-        panel = Panel(
-            estimates.names[column],
-            log=False,
-            curves=[coefficients, common],
-            axis="tasks by coefficient",
-        )
-        if len(tasks) == len(order) <= MAX_NAMED:
-            panel.x_names = [tasks[task] for task in order]
-            panel.axis = "task"
-        panels.append(panel)
-    return panels
-
-
-def _task_names(model: Model) -> list[str]:
-    """Return the names of the tasks as in the user's table."""
-    tasks = model.about.get("tasks", ())
-    return [str(task) for task in tasks]
-
-
-def _shrinkage(folder: Path, model: Model) -> list[Panel]:
-    """Return a panel per column: pooled coefficients over separate ones."""
     if not hasattr(innermost(model.estimator), "estimates"):
-        raise UserError(
-            f"{folder}: this model does not shrink towards a mean",
-            "HierarchicalMTL does.",
-        )
+        return []
     estimates, columns = estimates_of(model)
-    tasks = _task_names(model)
-    panels = []
-    for column in columns:
-        # Tasks with few rows have no separate coefficients.
-        with_separate = np.flatnonzero(np.isfinite(estimates.alone[:, column]))
-        if len(with_separate) < 2:
-            continue
-        separate = estimates.alone[with_separate, column]
-        pooled = estimates.pooled[with_separate, column]
-        std = estimates.std[with_separate, column]
-        points = Line(
-            "tasks, 95% intervals",
-            separate.tolist(),
-            pooled.tolist(),
-            (HALF_LENGTH * std).tolist(),
-            points="filled",
+    names = [str(name) for name in estimates.names]
+    is_common = np.ptp(estimates.pooled, axis=0) <= SAME * np.abs(estimates.mean)
+    if column is not None:
+        if column not in names:
+            raise UnknownNameError("column", column, names)
+        columns = [names.index(column)]
+        is_common[:] = False
+    tasks = [sanitize(str(name)) for name in model.about.get("tasks", ())]
+    explanation = (
+        "Estimate of each task with its 95% interval; band: mean of all tasks."
+    )
+    if with_separate:
+        explanation = (
+            "Arrows lead from the estimate of a task alone (open) to the partially "
+            "pooled one (filled) with its 95% interval; band: mean of all tasks."
         )
-        if len(tasks) == len(estimates.pooled):
-            by_distance = np.argsort(-np.abs(separate - pooled), kind="stable")
-            points.names = [""] * len(with_separate)
-            min_distance = NAME_GAP * np.ptp(separate)
-            named: list[int] = []
-            for index in by_distance.tolist():
-                distances = [abs(separate[index] - separate[other]) for other in named]
-                if all(distance > min_distance for distance in distances):
-                    named.append(index)
-            for index in named[:MAX_NAMED_POINTS]:
-                points.names[index] = tasks[with_separate[index]]
-        panels.append(
-            Panel(
-                "pooled",
-                log=False,
-                curves=[points],
-                axis=f"{estimates.names[column]}: separate per task",
-                marks={"mean": float(estimates.mean[column])},
-                diagonal=True,
+    pictures = []
+    for j in columns:
+        if is_common[j]:
+            continue
+        arrows = []
+        for t, task in enumerate(tasks):
+            separate = float(estimates.alone[t, j])
+            value = float(estimates.pooled[t, j])
+            half = HALF_LENGTH * float(estimates.std[t, j])
+            arrows.append(
+                Shrinkage(
+                    task,
+                    separate if with_separate and math.isfinite(separate) else None,
+                    value,
+                    low=value - half,
+                    high=value + half,
+                )
+            )
+        mean = float(estimates.mean[j])
+        half = HALF_LENGTH * float(estimates.mean_std[j])
+        pictures.append(
+            ShrinkagePicture(
+                f"Coefficient of {names[j]}" if names[j] != INTERCEPT else "Intercept",
+                _coefficient_axis(model, names[j]),
+                arrows,
+                explanation,
+                "partially pooled",
+                (mean, mean - half, mean + half),
             )
         )
-    if not panels:
-        text = f"{folder}: no two tasks have enough rows for coefficients of their own"
-        raise UserError(text, "Try --kind coefficients.")
-    return panels
+    arrows = []
+    for j in np.flatnonzero(is_common).tolist():
+        mean = float(estimates.mean[j])
+        half = HALF_LENGTH * float(estimates.mean_std[j])
+        arrows.append(Shrinkage(names[j], None, mean, None, mean - half, mean + half))
+    if arrows:
+        pictures.append(
+            ShrinkagePicture(
+                "The same in all tasks",
+                _target_name(model),
+                arrows,
+                "Coefficients that tasks share, with their 95% intervals.",
+                "partially pooled",
+            )
+        )
+    return pictures
+
+
+def _target_name(model: Model) -> str:
+    """Return the unit of predictions: the target, or log-odds."""
+    if model.about["task_type"] != "regression":
+        return "log-odds"
+    targets = model.about.get("targets") or ["target"]
+    return sanitize(str(targets[0])) if len(targets) == 1 else "target"
+
+
+def _coefficient_axis(model: Model, name: str) -> str:
+    """Return the axis of a coefficient: the target, per step of the column.
+
+    Columns of a table are scaled, so a step is one standard deviation.
+    """
+    target = _target_name(model)
+    if name == INTERCEPT:
+        return target
+    names = list(model.about["input"]["names"])
+    categories = model.about["input"].get("categories") or {}
+    step = "unit"
+    is_number = name in names and name not in categories
+    if is_number and isinstance(model.step, TableFeatures):
+        ends = np.array([0.0, 1.0])
+        values = model.step.original_values(names.index(name), ends)
+        step = number(values[1] - values[0], 3)
+    return f"{target} per {step} of {sanitize(name)}"
 
 
 def _paths(folder: Path) -> list[Panel]:

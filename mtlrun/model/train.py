@@ -30,6 +30,7 @@ from mtlrun.model.baseline import (
     Tested,
     baseline_scores,
     baseline_warnings,
+    headline,
     score_table,
     search_panels,
     task_table,
@@ -519,10 +520,22 @@ def training_page(
         figures.append(Figure("search", "Search for the parameters", panels))
     method = str(result["method"]).rpartition(":")[2]
     title = f"{method} on {str(result['dataset']).removeprefix(OWN_TABLE)}"
-    warnings = [Styled(line, tone=WORSE) for line in baseline_warnings(result)]
+    summary: list[str | Styled] = []
+    first = headline(result)
+    if first is not None:
+        summary.append(first)
+    for line in baseline_warnings(result):
+        # The headline has the first score already.
+        score, _, _ = line.partition(":")
+        if score not in str(first):
+            summary.append(Styled(line, tone=WORSE))
+    summary += parameter_lines(result)
+    if first is None:
+        # With a baseline, the table of scores begins the sections.
+        summary += score_lines(result)
     return html_page(
         title,
-        [*warnings, *training_lines(result)],
+        summary,
         [section for section in sections if not section.empty],
         figures,
         tones=STATUS_TONES | COMPARISON_TONES,
@@ -539,6 +552,11 @@ def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
 
 def training_lines(result: Mapping[str, Any]) -> list[str]:
     """Return lines of text with the results of a training."""
+    return [*parameter_lines(result), *score_lines(result)]
+
+
+def parameter_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return lines of text with the parameters that were selected."""
     # Results of earlier versions have no edits of the table.
     lines = [*result.get("edits", ())]
     selection = result["selection"]
@@ -555,6 +573,12 @@ def training_lines(result: Mapping[str, Any]) -> list[str]:
     if isinstance(refit, dict):
         params = ", ".join(_assignments(refit))
         lines.append(f"the saved model is fitted to all rows with: {params}")
+    return lines
+
+
+def score_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return lines of text with the scores and the time of the fit."""
+    lines = []
     width = max(map(len, result["metrics"]))
     n_tasks = counted(result["counts"]["n_tasks"], "task")
     for name, mean in result["metrics"].items():

@@ -1,6 +1,6 @@
 """Figures as plain data: curves, matrices, ranks, pairs of numbers and verdicts.
 
-`mtlrun.show.drawing` draws them.
+`mtlrun.show.figure_drawing` draws them.
 """
 
 from __future__ import annotations
@@ -50,10 +50,6 @@ class Line:
         Draw points without a line.
     smooth : bool
         A function at many values: drawn as a line without markers.
-    background : bool
-        One of many curves behind the others: drawn thin and gray, without markers.
-    names : list of str
-        Written next to the points, "" for no name; empty if no point has a name.
     """
 
     label: str
@@ -66,8 +62,6 @@ class Line:
     published: bool = False
     points: Literal["", "filled"] = ""
     smooth: bool = False
-    background: bool = False
-    names: list[str] = field(default_factory=list)
 
     def drawable(self, x_log: bool, y_log: bool) -> Line:
         """Return the curve without points that the axes cannot show.
@@ -80,7 +74,7 @@ class Line:
                 indices.append(index)
 
         def select(values: list[Any]) -> list[Any]:
-            # Error bars, bands and names are empty if the curve has none.
+            # Error bars and bands are empty if the curve has none.
             if not values:
                 return values
             return [values[index] for index in indices]
@@ -92,7 +86,6 @@ class Line:
             spread=select(self.spread),
             low=select(self.low),
             high=select(self.high),
-            names=select(self.names),
         )
 
 
@@ -126,10 +119,6 @@ class Panel:
     title : str
     diagonal : bool
         Whether to draw the line of equal values, for axes that show the same quantity.
-    limits : tuple of float or None
-        Ends of the vertical axis; None to follow the curves.
-    x_names : list of str
-        Names of the values 1, 2, ... on the horizontal axis; empty for numbers.
     """
 
     quantity: str
@@ -140,8 +129,6 @@ class Panel:
     marks: dict[str, float] = field(default_factory=dict)
     title: str = ""
     diagonal: bool = False
-    limits: tuple[float, float] | None = None
-    x_names: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -427,7 +414,7 @@ class Strip:
         return f"{self.title}: {'; '.join(row.sentence for row in self.rows)}"
 
 
-#: Figures that `mtlrun.show.drawing` can draw.
+#: Figures of runs.
 Drawing = Figure | RankDiagram | Dumbbell | Strip
 
 

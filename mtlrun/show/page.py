@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from mtlrun.parallel.status import DIVERGED, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.show.figures import Drawing
+from mtlrun.show.palette import dark_color, with_dark_colors
 from mtlrun.show.report_table import (
     Column,
     ReportTable,
@@ -137,6 +138,7 @@ def environment(
         "code": _with_code,
         "csv": _quoted_csv,
         "tex": _quoted_tex,
+        "dark_color": dark_color,
     }
     jinja_environment.filters.update({**shared, **filters})
     jinja_environment.globals.update(entry=entry)
@@ -162,7 +164,7 @@ def images(drawings: Sequence[Drawing]) -> list[tuple[str, str]]:
 
     pairs = []
     for drawing in drawings:
-        encoded = b64encode(svg(drawing).encode()).decode()
+        encoded = b64encode(with_dark_colors(svg(drawing)).encode()).decode()
         pairs.append((drawing.caption, f"data:image/svg+xml;base64,{encoded}"))
     return pairs
 

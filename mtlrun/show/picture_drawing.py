@@ -1,43 +1,45 @@
-"""Draw the pictures of a comparison with matplotlib.
-
-`draw` takes a picture of `mtlrun.show.pictures` and draws it into axes, or into a
-new figure. `inline_svg` returns it for a page, and `picture_file` as a file. Orange
-stands for separate models, gray for one pooled model, blue for multi-task learning;
-among tasks, blue gains and red loses.
-"""
+"""Draw the pictures of comparisons and models (`mtlrun.show.pictures`)."""
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
-import re
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
-from html import escape
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_svg import FigureCanvasSVG
+from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 
-from mtlrun.show.drawing import drawing_style, file_content, legend_handles
+from mtlrun.show.canvas import MakeFigure, draw, drawing_style, legend_handles
+from mtlrun.show.palette import (
+    BACKGROUND_COLOR,
+    DATA_COLOR,
+    GAIN_COLOR,
+    GAIN_MAP,
+    INK_ON_CELLS,
+    LOSS_COLOR,
+    MULTITASK,
+    NEUTRAL_COLOR,
+    SEPARATE,
+    STRATEGIES,
+    UNDECIDED_COLOR,
+)
 from mtlrun.show.pictures import (
+    N_EXTREMES,
     CalibrationPicture,
+    FacetsPicture,
     GainsPicture,
     HeatMapPicture,
     Interval,
     ListPicture,
-    Picture,
-    PredictionsPicture,
+    PanelsPicture,
     Shrinkage,
     ShrinkagePicture,
     TaskPanel,
@@ -48,29 +50,34 @@ from mtlrun.show.pictures import (
 )
 from mtlrun.show.quantities import AUC
 
-#: Makes a figure: matplotlib's class, or `pyplot.figure` for figures to be shown.
-MakeFigure = Callable[..., Figure]
 #: Left, bottom, right and top, as shares of the axes.
 Box = tuple[float, float, float, float]
 #: Pictures with an axis of gains.
 _GainPicture = VerdictPicture | ListPicture | GainsPicture
-#: Colors, line styles and markers of the strategies.
-STRATEGY_COLORS = {"separate": "#D98200", "pooled": "#777777", "multi-task": "#0072B2"}
-STRATEGY_LINES = {"separate": "--", "pooled": ":", "multi-task": "-"}
-STRATEGY_MARKERS = {"separate": "s", "pooled": "x", "multi-task": "o"}
-GAIN_COLOR = "#0072B2"
-LOSS_COLOR = "#C44500"
-UNDECIDED_COLOR = "#777777"
 #: Areas and lines in a gray that is visible on white and on dark pages.
-BAND: dict[str, Any] = {"color": "#808080", "alpha": 0.2, "linewidth": 0}
-ZERO_LINE: dict[str, Any] = {"color": "#808080", "linewidth": 0.9, "zorder": 1}
-DIAGONAL: dict[str, Any] = {"color": "#808080", "linewidth": 0.9, "linestyle": ":"}
+BAND: dict[str, Any] = {"color": NEUTRAL_COLOR, "alpha": 0.2, "linewidth": 0}
+ZERO_LINE: dict[str, Any] = {"color": NEUTRAL_COLOR, "linewidth": 0.9, "zorder": 1}
+DIAGONAL: dict[str, Any] = {"color": NEUTRAL_COLOR, "linewidth": 0.7, "zorder": 1}
 #: Sizes in inches: width of a picture, height of a line with a task, small panels.
 WIDTH = 4.7
 TASK_LINE = 0.2
 PANEL_WIDTH = 2.0
 PANEL_HEIGHT = 2.05
 PANELS_PER_ROW = 4
+#: Panels are larger if there are few in a row; the legend needs some width.
+MAX_LARGE_PANELS = 2
+LARGE_PANELS = 1.6
+MIN_LEGEND_WIDTH = 4.4
+#: Facets of estimates: width in inches without names, width of a letter of a name, and
+#: number in a row.
+FACET_WIDTH = 2.5
+LETTER_INCHES = 0.075
+FACETS_PER_ROW = 2
+#: Height of a histogram in lines of a task, and its number of bins.
+HISTOGRAM_LINES = 6
+N_HISTOGRAM_BINS = 40
+#: Shorter arrows have no head.
+MIN_ARROW_POINTS = 12.0
 #: Sizes of text in points: names of tasks, and the smallest text.
 NAME_SIZE = 8.0
 SMALL_SIZE = 7.5
@@ -100,25 +107,6 @@ POINT_SPACE = (0.01, 0.012)
 NAME_DISTANCE = (0.015, 0.013)
 
 
-@singledispatch
-def draw(picture: Picture, ax: Axes | None = None, make: MakeFigure = Figure) -> Any:
-    """Draw a picture.
-
-    Parameters
-    ----------
-    picture : picture
-    ax : Axes, optional
-        Default: axes of a new figure.
-    make : callable, default=Figure
-        Makes the figure.
-
-    Returns
-    -------
-    Axes, or ndarray of Axes for a picture with small panels
-    """
-    raise TypeError(f"no picture: {type(picture).__name__}")
-
-
 def _new_axes(ax: Axes | None, make: MakeFigure, height: float) -> Axes:
     """Return the axes, or create a figure of a height in inches with axes."""
     if ax is not None:
@@ -127,13 +115,13 @@ def _new_axes(ax: Axes | None, make: MakeFigure, height: float) -> Axes:
     return figure.subplots()
 
 
-def _color(interval: Interval) -> str:
-    """Return the color of a gain: significant gain, significant loss, or neither."""
+def _mark(interval: Interval) -> dict[str, Any]:
+    """Return color and filling of a gain: clear gain, clear loss, or undecided."""
     if interval.low > 0:
-        return GAIN_COLOR
+        return {"color": GAIN_COLOR}
     if interval.high < 0:
-        return LOSS_COLOR
-    return UNDECIDED_COLOR
+        return {"color": LOSS_COLOR}
+    return {"color": UNDECIDED_COLOR, "markerfacecolor": "white"}
 
 
 def _limits(intervals: Sequence[Interval]) -> tuple[float, float]:
@@ -186,7 +174,8 @@ def _set_gain_axis(ax: Axes, picture: _GainPicture, name: str) -> None:
     if picture.measure != AUC:
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{100 * value:.4g}%"))
         n_bins = 6
-    axis.set_major_locator(MaxNLocator(nbins=n_bins, min_n_ticks=3))
+    steps = [1, 2, 5, 10]
+    axis.set_major_locator(MaxNLocator(nbins=n_bins, min_n_ticks=3, steps=steps))
 
 
 def _draw_intervals(
@@ -208,15 +197,23 @@ def _draw_intervals(
     ax.axvspan(-picture.smallest, picture.smallest, **BAND)
     ax.axvline(0, **ZERO_LINE)
     for level, interval in enumerate(picture.intervals):
-        color = _color(interval)
+        mark = _mark(interval) | {"markersize": size}
+        color = mark["color"]
         ends = np.clip([interval.low, interval.high], low, high)
-        ax.plot(ends, [level, level], color=color, linewidth=size / 3, zorder=2)
+        ax.plot(
+            ends,
+            [level, level],
+            color=color,
+            linewidth=size / 3,
+            zorder=2,
+            solid_capstyle="butt",
+        )
         if interval.low < low:
-            ax.plot(low, level, "<", color=color, markersize=size, clip_on=False)
+            ax.plot(low, level, "<", **mark, clip_on=False)
         if interval.high > high:
-            ax.plot(high, level, ">", color=color, markersize=size, clip_on=False)
+            ax.plot(high, level, ">", **mark, clip_on=False)
         if low <= interval.value <= high:
-            ax.plot(interval.value, level, "o", color=color, markersize=size, zorder=3)
+            ax.plot(interval.value, level, "o", **mark, zorder=3)
             continue
         # The number stands at the inner end of what is visible of the interval.
         end = ends[0]
@@ -249,7 +246,7 @@ def _draw_verdict(
     it.
     """
     n_lines = len(picture.intervals)
-    ax = _new_axes(ax, make, 0.75 + 0.55 * n_lines)
+    ax = _new_axes(ax, make, 0.95 + 0.4 * n_lines)
     numbers = _numbers(picture.intervals)
     decisive = numbers[numbers[:, 0].argmin()]
     # The band of gains without practical difference is always visible.
@@ -260,11 +257,29 @@ def _draw_verdict(
     high = min(max(band, shown.max()), reach)
     margin = 0.04 * (high - low)
     ax.set(xlim=(low - margin, high + margin), ylim=(n_lines - 0.5, -0.5))
-    _draw_intervals(ax, picture, size=8.0)
-    labels = [f"{i.name}\n{i.text(picture.measure)}" for i in picture.intervals]
-    ax.set_yticks(range(n_lines), labels)
-    # The last line, the smallest gain, decides.
-    ax.get_yticklabels()[-1].set_fontweight("bold")
+    _draw_intervals(ax, picture, size=7.0)
+    ax.set_yticks(range(n_lines), names_of(picture.intervals))
+    decides = int(numbers[:, 0].argmin())
+    if n_lines > 1:
+        ax.get_yticklabels()[decides].set_fontweight("bold")
+    for level, interval in enumerate(picture.intervals):
+        ax.text(
+            1.02,
+            level,
+            interval.text(picture.measure),
+            transform=ax.get_yaxis_transform(),
+            va="center",
+            fontweight="bold" if level == decides and n_lines > 1 else "normal",
+        )
+    ax.text(
+        0,
+        1.02,
+        "does not matter",
+        transform=ax.get_xaxis_transform(),
+        ha="center",
+        fontsize=SMALL_SIZE,
+        color=NEUTRAL_COLOR,
+    )
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     _set_gain_axis(ax, picture, "x")
@@ -286,11 +301,13 @@ def _draw_list(
     return ax
 
 
-def _set_task_names(ax: Axes, names: Sequence[str]) -> None:
-    """Write the names of tasks at the lines of an axis."""
-    ax.set_yticks(
-        range(len(names)), _clipped(names), fontsize=NAME_SIZE, parse_math=False
-    )
+def _set_task_names(
+    ax: Axes, names: Sequence[str], levels: Sequence[float] | np.ndarray | None = None
+) -> None:
+    """Write the names of tasks at the lines of an axis, by default 0, 1, 2 and so on."""
+    if levels is None:
+        levels = range(len(names))
+    ax.set_yticks(levels, _clipped(names), fontsize=NAME_SIZE, parse_math=False)
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
 
@@ -322,7 +339,8 @@ def _draw_gains(
     points = []
     for index, interval in enumerate(picture.intervals):
         size = picture.sizes[index]
-        color = _color(interval)
+        mark = _mark(interval)
+        color = mark["color"]
         ends = [max(interval.low, low), min(interval.high, high)]
         ax.plot([size, size], ends, color=color, alpha=alpha, linewidth=0.8, zorder=2)
         height = min(max(interval.value, low), high)
@@ -335,7 +353,7 @@ def _draw_gains(
             size,
             height,
             marker,
-            color=color,
+            **mark,
             markersize=4.5,
             zorder=3,
             clip_on=False,
@@ -484,17 +502,19 @@ def _draw_heat_map(
     height = 1.0 + TASK_LINE * len(picture.tasks) + 0.075 * longest
     ax = _new_axes(ax, make, height)
     values = np.array(picture.values, dtype=float).reshape(len(picture.tasks), -1)
-    finite = values[np.isfinite(values)]
+    scaled_by = [name in picture.scaled_by for name in picture.methods]
+    scale_values = values
+    if any(scaled_by):
+        scale_values = values[:, scaled_by]
+    finite = scale_values[np.isfinite(scale_values)]
     reach = 1.0
     if finite.size:
         reach = float(np.quantile(np.abs(finite), HEAT_QUANTILE)) or 1.0
-    colors = mpl.colormaps["RdBu"].resampled(41)
+    colors = mpl.colormaps[GAIN_MAP].resampled(41)
     mesh = ax.pcolormesh(values, cmap=colors, norm=Normalize(-reach, reach))
     ax.invert_yaxis()
     ax.grid(visible=False)
-    _set_task_names(ax, picture.tasks)
-    ax.set_yticks(np.arange(len(picture.tasks)) + 0.5)
-    ax.set_yticklabels(_clipped(picture.tasks), fontsize=NAME_SIZE, parse_math=False)
+    _set_task_names(ax, picture.tasks, np.arange(len(picture.tasks)) + 0.5)
     ax.set_xticks(np.arange(len(methods)) + 0.5)
     ax.set_xticklabels(
         methods,
@@ -508,8 +528,8 @@ def _draw_heat_map(
         for (row, column), value in np.ndenumerate(values):
             if not math.isfinite(value):
                 continue
-            text = format_gain(float(value), picture.measure).removesuffix("%")
-            ink = "white" if abs(value) > 0.6 * reach else "black"
+            text = format_gain(float(value), picture.measure)
+            ink = "white" if abs(value) > 0.6 * reach else INK_ON_CELLS
             ax.text(
                 column + 0.5,
                 row + 0.5,
@@ -532,7 +552,7 @@ def _draw_heat_map(
         percent = FuncFormatter(lambda value, _: f"{100 * value:.3g}%")
         bar.ax.xaxis.set_major_formatter(percent)
     bar.ax.tick_params(labelsize=SMALL_SIZE)
-    bar.set_label("gain (blue) or loss (red)", fontsize=NAME_SIZE)
+    bar.set_label("loss (purple) or gain (green)", fontsize=NAME_SIZE)
     return ax
 
 
@@ -541,56 +561,224 @@ def _draw_heat_map(
 def _draw_shrinkage(
     picture: ShrinkagePicture, ax: Axes | None = None, make: MakeFigure = Figure
 ) -> Axes:
-    """Draw an arrow per task, with a marker for each estimate."""
-    arrows = picture.arrows
-    ax = _new_axes(ax, make, 1.1 + TASK_LINE * len(arrows))
-    for level, arrow in enumerate(arrows):
+    """Draw a row per task, below a histogram if there are too many for that."""
+    ax = _new_axes(ax, make, 1.2 + TASK_LINE * _n_lines(picture))
+    _draw_rows(ax, picture, picture.rows)
+    _legend_above(ax)
+    return ax
+
+
+def _n_lines(picture: ShrinkagePicture) -> int:
+    """Return the height of a picture of estimates in lines of a task."""
+    if picture.has_selection:
+        return len(picture.rows) + 2 + HISTOGRAM_LINES
+    return len(picture.rows)
+
+
+def _draw_rows(
+    ax: Axes, picture: ShrinkagePicture, rows: Sequence[Shrinkage], n_lines: int = 0
+) -> None:
+    """Draw separate and multi-task estimates of some tasks, from the top.
+
+    The axis shows all multi-task estimates. Separate ones may be far away: those beyond
+    the axis are triangles at its end.
+    """
+    levels = np.arange(len(rows), dtype=float)
+    if picture.has_selection:
+        # A gap parts the highest from the lowest estimates.
+        levels[N_EXTREMES:] += 1
+        n_others = len(picture.arrows) - len(rows)
+        ax.text(
+            0.5,
+            N_EXTREMES,
+            f"{n_others} tasks between",
+            transform=ax.get_yaxis_transform(),
+            ha="center",
+            va="center",
+            fontsize=SMALL_SIZE,
+            color=NEUTRAL_COLOR,
+        )
+    low, high = _estimate_limits(picture)
+    ax.set_xlim(low, high)
+    if picture.mean is not None:
+        mean, mean_low, mean_high = picture.mean
+        ax.axvspan(mean_low, mean_high, **BAND)
+        ax.axvline(mean, **ZERO_LINE, label="mean of all tasks, 95%")
+    points_per_unit = ax.get_window_extent().width * 72 / ax.figure.dpi / (high - low)
+    for level, row in zip(levels, rows, strict=True):
+        if row.low is not None and row.high is not None:
+            ends = [row.low, row.high]
+            ax.plot(ends, [level] * 2, color=MULTITASK.color, linewidth=1.2, alpha=0.5)
+        if row.separate is None:
+            continue
+        tail = min(max(row.separate, low), high)
+        length = abs(row.multitask - tail) * points_per_unit
         ax.annotate(
             "",
-            (arrow.multitask, level),
-            (arrow.separate, level),
+            (row.multitask, level),
+            (tail, level),
             arrowprops={
-                "arrowstyle": "->",
-                "color": "#808080",
+                # A head longer than its arrow would point the wrong way.
+                "arrowstyle": "->" if length > MIN_ARROW_POINTS else "-",
+                "color": NEUTRAL_COLOR,
                 "shrinkA": 2,
                 "shrinkB": 2,
                 "linewidth": 1,
             },
         )
-    levels = list(range(len(arrows)))
-    labels = {"pooled": picture.center}
-    for name, x in _estimates_by_strategy(arrows).items():
+        if tail != row.separate:
+            ax.plot(
+                tail,
+                level,
+                "<" if tail == low else ">",
+                color=SEPARATE.color,
+                markersize=4.5,
+                clip_on=False,
+            )
+    for name, estimates in _estimates_by_strategy(rows).items():
+        style = STRATEGIES[name]
         ax.plot(
-            x,
+            estimates,
             levels,
-            STRATEGY_MARKERS[name],
-            color=STRATEGY_COLORS[name],
-            markerfacecolor="none" if name == "separate" else None,
+            style.marker,
+            color=style.color,
+            markerfacecolor="white" if name == "separate" else None,
             markersize=4.5,
-            label=labels.get(name, name),
+            label=picture.multitask_name if name == "multi-task" else name,
             zorder=3,
         )
-    ax.set_ylim(len(arrows) - 0.4, -0.6)
-    _set_task_names(ax, [arrow.name for arrow in arrows])
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    top = -0.6
+    if picture.has_selection:
+        top -= HISTOGRAM_LINES + 1
+        _draw_histogram(ax, picture.arrows, (low, high))
+    # With `n_lines`, a facet with few tasks is as high as the one beside it.
+    ax.set_ylim(max(levels[-1] + 0.6, top + n_lines), top)
+    _set_task_names(ax, [row.name for row in rows], levels)
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=5))
     ax.set_xlabel(picture.axis)
-    _legend_above(ax)
-    return ax
 
 
-def _estimates_by_strategy(arrows: Sequence[Shrinkage]) -> dict[str, list[float]]:
-    """Return the estimates of each strategy; of pooled models if all are known."""
-    separate = []
-    pooled = []
-    multitask = []
-    for arrow in arrows:
-        separate.append(arrow.separate)
-        multitask.append(arrow.multitask)
-        if arrow.pooled is not None:
-            pooled.append(arrow.pooled)
-    if len(pooled) < len(arrows):
-        return {"separate": separate, "multi-task": multitask}
-    return {"separate": separate, "pooled": pooled, "multi-task": multitask}
+def _draw_histogram(
+    ax: Axes, arrows: Sequence[Shrinkage], limits: tuple[float, float]
+) -> None:
+    """Draw the distribution of the estimates of all tasks above the rows."""
+    separate = [row.separate for row in arrows if row.separate is not None]
+    edges = np.linspace(*limits, N_HISTOGRAM_BINS + 1)
+    shared, _ = np.histogram([row.multitask for row in arrows], edges)
+    own, _ = np.histogram(separate, edges)
+    scale = HISTOGRAM_LINES / max(shared.max(), own.max())
+    base = -1.0
+    ax.stairs(
+        base - scale * shared,
+        edges,
+        baseline=base,
+        fill=True,
+        color=MULTITASK.color,
+        alpha=0.5,
+    )
+    ax.stairs(base - scale * own, edges, baseline=base, color=SEPARATE.color)
+    ax.text(
+        0.01,
+        base - HISTOGRAM_LINES,
+        f"all {len(arrows)} tasks",
+        transform=ax.get_yaxis_transform(),
+        va="top",
+        fontsize=SMALL_SIZE,
+        color=NEUTRAL_COLOR,
+    )
+
+
+def _estimate_limits(picture: ShrinkagePicture) -> tuple[float, float]:
+    """Return the ends of an axis of estimates.
+
+    It holds all multi-task estimates with their intervals, and separate estimates that
+    are not further away than the length of this range.
+    """
+    values = list(picture.mean or ())
+    for row in picture.arrows:
+        values += [
+            v for v in (row.multitask, row.low, row.high, row.pooled) if v is not None
+        ]
+    low = min(values)
+    high = max(values)
+    reach = (high - low) or abs(high) or 1.0
+    for row in picture.arrows:
+        if row.separate is not None and low - reach <= row.separate <= high + reach:
+            values.append(row.separate)
+    margin = 0.04 * (max(values) - min(values)) or reach
+    return min(values) - margin, max(values) + margin
+
+
+def _estimates_by_strategy(rows: Sequence[Shrinkage]) -> dict[str, np.ndarray]:
+    """Return the estimates of each strategy that has any; NaN where it has none."""
+    columns = {
+        "separate": [row.separate for row in rows],
+        "pooled": [row.pooled for row in rows],
+        "multi-task": [row.multitask for row in rows],
+    }
+    estimates = {}
+    for name, values in columns.items():
+        numbers = np.array(values, dtype=float)
+        if np.isfinite(numbers).any():
+            estimates[name] = numbers
+    return estimates
+
+
+@draw.register
+@drawing_style()
+def _draw_facets(
+    picture: FacetsPicture, ax: Axes | None = None, make: MakeFigure = Figure
+) -> np.ndarray:
+    """Draw facets two in a row; the tasks of a row are in the order of its first facet.
+
+    Facets of other tasks, and those with a selection, have an order of their own.
+    """
+    facets = picture.facets
+    n_columns = min(len(facets), FACETS_PER_ROW)
+    n_rows = -(-len(facets) // n_columns)
+    # Lines of tasks in each row of facets.
+    n_lines = []
+    for start in range(0, len(facets), n_columns):
+        n_lines.append(max(map(_n_lines, facets[start : start + n_columns])))
+    if ax is None:
+        heights = [0.75 + TASK_LINE * lines for lines in n_lines]
+        size = (FACET_WIDTH * n_columns, sum(heights) + 0.4)
+        figure = make(figsize=size, layout="constrained")
+        grid = figure.subplots(n_rows, n_columns, squeeze=False, height_ratios=heights)
+        all_axes = grid.ravel()
+    else:
+        ax.set_axis_off()
+        all_axes = _inset_grid(ax, n_rows, n_columns)
+    for unused in all_axes[len(facets) :]:
+        unused.remove()
+    order: list[str] = []
+    longest = [0] * n_columns
+    for index, facet in enumerate(facets):
+        row, column = divmod(index, n_columns)
+        tasks = {task.name: task for task in facet.rows}
+        names = [""] * len(tasks)
+        if column == 0 or tasks.keys() != set(order):
+            order = list(tasks)
+            names = _clipped(order)
+            longest[column] = max(longest[column], *map(len, names))
+        _draw_rows(
+            all_axes[index], facet, [tasks[name] for name in order], n_lines[row]
+        )
+        _set_task_names(all_axes[index], names, all_axes[index].get_yticks())
+        all_axes[index].set_title(facet.title, fontsize=9, parse_math=False)
+    axes = all_axes[: len(facets)]
+    handles = legend_handles(axes)
+    if ax is None:
+        figure.set_figwidth(size[0] + LETTER_INCHES * sum(longest))
+    if ax is None and len(handles) > 1:
+        figure.legend(
+            handles.values(),
+            handles.keys(),
+            loc="outside lower center",
+            ncols=3,
+            frameon=False,
+        )
+    return axes
 
 
 def _legend_above(ax: Axes) -> None:
@@ -621,14 +809,14 @@ def _draw_calibration(
     # The bars of three strategies fit into a tenth.
     width = 0.028
     for index, (name, points) in enumerate(picture.curves.items()):
-        color = STRATEGY_COLORS[name]
+        style = STRATEGIES[name]
         probabilities, shares, counts = zip(*points, strict=True)
         ax.plot(
             probabilities,
             shares,
-            STRATEGY_LINES[name],
-            marker=STRATEGY_MARKERS[name],
-            color=color,
+            style.line,
+            marker=style.marker,
+            color=style.color,
             markersize=4.5,
             linewidth=1.4,
             label=name,
@@ -639,7 +827,7 @@ def _draw_calibration(
         for probability in probabilities:
             tenth = min(int(10 * probability), 9)
             centers.append((tenth + 0.5) / 10 + shift)
-        counts_ax.bar(centers, counts, width, color=color)
+        counts_ax.bar(centers, counts, width, color=style.color)
     ax.set(xlim=(0, 1), ylim=(0, 1))
     ax.set_ylabel("observed share")
     counts_ax.set_xlabel("predicted probability")
@@ -651,21 +839,34 @@ def _draw_calibration(
 
 @draw.register
 @drawing_style()
-def _draw_predictions(
-    picture: PredictionsPicture, ax: Axes | None = None, make: MakeFigure = Figure
+def _draw_panels(
+    picture: PanelsPicture, ax: Axes | None = None, make: MakeFigure = Figure
 ) -> np.ndarray:
     """Draw all panels into a grid of a new figure, or inside the area of axes."""
     n_panels = len(picture.panels)
     n_columns = min(n_panels, PANELS_PER_ROW)
     n_rows = -(-n_panels // n_columns)
     if ax is None:
-        size = (PANEL_WIDTH * n_columns, PANEL_HEIGHT * n_rows + 0.4)
+        scale = 1.0
+        if n_columns <= MAX_LARGE_PANELS:
+            scale = LARGE_PANELS
+        width = max(scale * PANEL_WIDTH * n_columns, MIN_LEGEND_WIDTH)
+        size = (width, scale * PANEL_HEIGHT * n_rows + 0.6)
         figure = make(figsize=size, layout="constrained")
-        grid = figure.subplots(n_rows, n_columns, squeeze=False).ravel()
+        grid = figure.subplots(
+            n_rows,
+            n_columns,
+            squeeze=False,
+            sharex=picture.shares_axes,
+            sharey=picture.shares_axes,
+        ).ravel()
         for unused in grid[n_panels:]:
             unused.remove()
-        figure.supxlabel(picture.x_axis, fontsize=9)
-        figure.supylabel(picture.y_axis, fontsize=9)
+        # The legend stands below the figure, where a common label would be.
+        for lowest in grid[max(0, n_panels - n_columns) : n_panels]:
+            lowest.set_xlabel(picture.x_axis, fontsize=9, parse_math=False)
+            lowest.tick_params(labelbottom=True)
+        figure.supylabel(picture.y_axis, fontsize=9, parse_math=False)
     else:
         ax.set_axis_off()
         grid = _inset_grid(ax, n_rows, n_columns)
@@ -676,7 +877,7 @@ def _draw_predictions(
         figure.legend(
             handles.values(),
             handles.keys(),
-            loc="outside upper center",
+            loc="outside lower center",
             ncols=3,
             frameon=False,
         )
@@ -696,42 +897,70 @@ def _inset_grid(ax: Axes, n_rows: int, n_columns: int) -> np.ndarray:
     return np.array(grid)
 
 
-def draw_panel(ax: Axes, picture: PredictionsPicture, panel: TaskPanel) -> None:
+def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
     """Draw the panel of one task."""
-    ends = [0.0, 1.0]
-    if not picture.is_probability:
-        numbers = [*panel.x, *panel.y]
-        for line in panel.lines.values():
-            for point in line:
-                numbers += point
-        margin = 0.04 * (max(numbers) - min(numbers)) or 1.0
-        ends = [min(numbers) - margin, max(numbers) + margin]
-    ax.plot(ends, ends, **DIAGONAL)
-    ax.plot(
-        panel.x,
-        panel.y,
-        "o",
-        color=STRATEGY_COLORS[picture.points_of],
-        markersize=2.2,
-        alpha=0.45,
-        markeredgewidth=0,
-    )
+    if panel.background:
+        lines = LineCollection(
+            panel.background,
+            colors=BACKGROUND_COLOR,
+            linewidths=0.6,
+            label="other tasks",
+            zorder=1,
+        )
+        # The axes show the task; other tasks may be far away.
+        ax.add_collection(lines, autolim=not panel.x)
+    if panel.x:
+        color = DATA_COLOR
+        label = "observed"
+        if picture.points_of:
+            color = STRATEGIES[picture.points_of].color
+            label = f"tested rows, {picture.points_of}"
+        ax.plot(
+            panel.x,
+            panel.y,
+            "o",
+            color=color,
+            markersize=2.2 if picture.has_diagonal else 3,
+            alpha=0.45 if picture.has_diagonal else 0.7,
+            markeredgewidth=0,
+            label=label,
+            zorder=2,
+        )
+    if panel.band:
+        x, low, high = np.transpose(panel.band)
+        ax.fill_between(x, low, high, color=MULTITASK.color, alpha=0.2, linewidth=0)
     for name, line in panel.lines.items():
         # A strategy with too few rows has no points, but an entry in the legend.
-        x, y = np.reshape(line, (-1, 2)).T
+        style = STRATEGIES[name]
+        is_binned = picture.has_diagonal and picture.is_probability
+        # The separate line shows on both sides of a multi-task line above it.
+        is_below = name == "separate"
         ax.plot(
-            x,
-            y,
-            STRATEGY_LINES[name],
-            marker=STRATEGY_MARKERS[name] if picture.is_probability else None,
+            *np.reshape(line, (-1, 2)).T,
+            style.line,
+            marker=style.marker if is_binned else None,
             markersize=3,
-            color=STRATEGY_COLORS[name],
-            linewidth=1.4,
-            label=name,
+            color=style.color,
+            linewidth=2.2 if is_below else 1.4,
+            alpha=0.8 if is_below else None,
+            label=picture.labels.get(name, name),
+            zorder=2.5 if is_below else 3,
         )
-    ax.set(xlim=ends, ylim=ends)
+    if picture.has_diagonal:
+        ends = [0.0, 1.0]
+        if not picture.is_probability:
+            numbers = [*panel.x, *panel.y]
+            for line in panel.lines.values():
+                for point in line:
+                    numbers += point
+            margin = 0.04 * (max(numbers) - min(numbers)) or 1.0
+            ends = [min(numbers) - margin, max(numbers) + margin]
+        ax.plot(ends, ends, **DIAGONAL, label="equal")
+        ax.set(xlim=ends, ylim=ends)
+    elif picture.is_probability:
+        ax.set_ylim(-0.05, 1.05)
     ax.set_title(
-        f"{clip_name(panel.name, MAX_PANEL_NAME)}\n{panel.note}",
+        f"{clip_name(panel.name, MAX_PANEL_NAME)}\n{panel.note}".rstrip(),
         fontsize=SMALL_SIZE,
         parse_math=False,
         loc="left",
@@ -739,95 +968,3 @@ def draw_panel(ax: Axes, picture: PredictionsPicture, panel: TaskPanel) -> None:
     ax.tick_params(labelsize=SMALL_SIZE)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=4, min_n_ticks=2))
     ax.yaxis.set_major_locator(MaxNLocator(nbins=4, min_n_ticks=2))
-
-
-# -- files and pages
-
-
-def picture_file(picture: Picture, form: str) -> bytes:
-    """Return a picture with its title as a file of the format svg, png or pdf."""
-    figure = _figure_of(picture)
-    figure.suptitle(picture.title, fontsize=10, parse_math=False)
-    with _quiet_glyphs():
-        return file_content(figure, form)
-
-
-def _figure_of(picture: Picture) -> Figure:
-    axes = np.ravel(draw(picture))
-    return axes[0].figure
-
-
-def inline_svg(picture: Picture, name: str) -> str:
-    """Return a picture as SVG for a page.
-
-    The background is transparent. Points of `GainsPicture` have their numbers as
-    titles, which browsers show at the pointer.
-
-    Parameters
-    ----------
-    picture : picture
-    name : str
-        Prefix of all ids, so that they differ from the ids of other pictures.
-    """
-    svg = inline_figure(_figure_of(picture), name, picture.alt)
-    if isinstance(picture, GainsPicture):
-        for index, interval in enumerate(picture.intervals):
-            text = (
-                f"{interval.name}: {picture.sizes[index]:,} rows, gain "
-                f"{interval.text(picture.measure)}"
-            )
-            opening = f'<g id="{name}-point-{index}">'
-            svg = svg.replace(opening, f"{opening}<title>{escape(text)}</title>")
-    return svg
-
-
-def panel_svgs(picture: PredictionsPicture, name: str) -> list[str]:
-    """Return the panels of a picture, each as SVG for a page."""
-    svgs = []
-    for index, panel in enumerate(picture.panels):
-        with drawing_style():
-            size = (PANEL_WIDTH, PANEL_HEIGHT)
-            figure = Figure(figsize=size, layout="constrained")
-            axes = figure.subplots()
-            draw_panel(axes, picture, panel)
-            axes.set_xlabel(picture.x_axis, fontsize=SMALL_SIZE)
-            axes.set_ylabel(picture.y_axis, fontsize=SMALL_SIZE)
-        alt = f"{picture.title}: {panel.name}, {panel.note}."
-        svgs.append(inline_figure(figure, f"{name}-{index}", alt))
-    return svgs
-
-
-#: Text before the picture in a file of SVG.
-_PROLOG = re.compile(r"^.*?(?=<svg )", re.DOTALL)
-_METADATA = re.compile(r"\s*<metadata>.*?</metadata>", re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
-_NUMBER = re.compile(r"(?<=[\s\"(,])(-?\d+\.\d\d)\d+")
-
-
-def inline_figure(figure: Figure, name: str, alt: str) -> str:
-    """Return a figure as SVG for a page, without prolog, with `name` before all ids."""
-    stream = io.BytesIO()
-    with drawing_style(), _quiet_glyphs():
-        figure.set_facecolor("none")
-        for axes in figure.findobj(Axes):
-            axes.set_facecolor("none")
-        # `savefig` would lay out and draw everything twice.
-        metadata = {"Date": None, "Creator": None}
-        FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)
-    svg = _PROLOG.sub("", stream.getvalue().decode(), count=1)
-    svg = _METADATA.sub("", svg, count=1)
-    # Hundredths of a point are exact enough for a screen. Texts keep their digits.
-    svg = _TAG.sub(lambda tag: _NUMBER.sub(r"\1", tag[0]), svg)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
-    svg = re.sub(r'(xlink:href="|url\()#', rf"\g<1>#{name}-", svg)
-    label = escape(alt, quote=True)
-    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-    return "\n".join(line.strip() for line in svg.split("\n"))
-
-
-@contextmanager
-def _quiet_glyphs() -> Iterator[None]:
-    """Ignore letters that matplotlib's font lacks: browsers have other fonts."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        yield

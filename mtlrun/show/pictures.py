@@ -1,13 +1,14 @@
-"""Pictures of a comparison as plain data: what is drawn, its caption and its text.
+"""Pictures of comparisons and models: what is drawn, its caption and its text.
 
-`mtlrun.comparison.gallery` makes them, and `mtlrun.show.picture_drawing` draws them.
+`mtlrun.comparison.gallery` and `mtlrun.model.plots` make them, and
+`mtlrun.show.picture_drawing` draws them.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from mtlrun.errors import UserError, counted, listed
@@ -29,6 +30,12 @@ PICTURES = (
 MAX_NAME = 30
 #: Largest number of task names in a sentence.
 MAX_NAMES_IN_TEXT = 5
+#: Of more tasks, a picture of estimates shows this number of the lowest and of the
+#: highest ones, and the distribution of all.
+MAX_SHRINKAGE_ROWS = 60
+N_EXTREMES = 12
+#: What the marks of gains mean.
+GAIN_LEGEND = "Green gains, purple loses; an open mark is undecided."
 
 
 class PictureError(UserError, ValueError):
@@ -114,13 +121,13 @@ def format_gain(value: float, measure: str) -> str:
 
 @dataclass(frozen=True)
 class VerdictPicture:
-    """Gains over all alternatives and the smallest one, with the bounds that decide.
+    """Gains over each alternative, with the bounds that decide.
 
     Attributes
     ----------
     title, axis, measure : str
     intervals : list of Interval
-        From the top; the last one decides.
+        From the top; the smallest gain decides.
     smallest : float
         Smallest gain of interest: below it, differences do not matter in practice.
     """
@@ -138,9 +145,9 @@ class VerdictPicture:
         if self.measure == AUC:
             smallest = f"{self.smallest:g}"
         return (
-            "Gain of multi-task learning and the bounds that decide: each lower bound "
-            "at one-sided 5%, the upper bounds at 5% together. Gray: no practical "
-            f"difference (under {smallest} either way)."
+            "Gain of multi-task learning; the smaller gain (bold) decides. Bounds: each "
+            "lower one at one-sided 5%, the upper ones at 5% together. Gray: no "
+            f"practical difference (under {smallest} either way). {GAIN_LEGEND}"
         )
 
     @property
@@ -179,9 +186,8 @@ class ListPicture:
     def caption(self) -> str:
         """One line on what is drawn."""
         text = (
-            f"{self.title}, with {self.ends}: blue gains, orange loses, gray is "
-            "undecided. A triangle continues beyond the axis; a number there is the "
-            "gain."
+            f"{self.title}, with {self.ends}. {GAIN_LEGEND} A triangle continues beyond "
+            "the axis; a number there is the gain."
         )
         return f"{text} {self.selection}".rstrip()
 
@@ -227,7 +233,7 @@ class GainsPicture:
         """One line on what is drawn."""
         return (
             "Gain of each task against its number of rows; bars are 95% intervals. "
-            "Names stand at the clearest gains and losses; point at a task for its "
+            f"{GAIN_LEGEND} Names stand at the clearest gains and losses; point at a task for its "
             "name and numbers."
         )
 
@@ -255,6 +261,8 @@ class HeatMapPicture:
         A row per task; NaN where a gain is undefined.
     selection : str
         Which tasks are shown, empty if all are.
+    scaled_by : list of str
+        Methods whose gains set the ends of the colors; empty for all.
     """
 
     title: str
@@ -263,13 +271,14 @@ class HeatMapPicture:
     methods: list[str]
     values: list[list[float]]
     selection: str = ""
+    scaled_by: list[str] = field(default_factory=list)
 
     @property
     def caption(self) -> str:
         """One line on what is drawn."""
         text = (
-            f"{self.title}. Blue: better than the reference; red: worse. The colors "
-            f"end where the arrows of the color bar begin. {self.selection}"
+            f"{self.title}. Green: better than the reference; purple: worse. The "
+            f"colors end where the arrows of the color bar begin. {self.selection}"
         )
         return text.rstrip()
 
@@ -294,63 +303,130 @@ class Shrinkage:
     Attributes
     ----------
     name : str
-    separate, multitask : float
-    pooled, observed : float or None
+    separate : float or None
+        None if the task has too few rows for an estimate of its own.
+    multitask : float
+    pooled : float or None
+    low, high : float or None
+        95% interval of `multitask`.
     """
 
     name: str
-    separate: float
+    separate: float | None
     multitask: float
     pooled: float | None = None
-    observed: float | None = None
-
-    @property
-    def shift(self) -> float:
-        """Length of the arrow."""
-        return abs(self.multitask - self.separate)
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
 class ShrinkagePicture:
-    """Arrows from the separate to the multi-task estimate of each task.
+    """A row per task: its separate estimate and its multi-task estimate.
+
+    Of many tasks, the rows show the lowest and the highest estimates, and a histogram
+    above them shows all tasks.
 
     Attributes
     ----------
     title, axis : str
     arrows : list of Shrinkage
-        From the top.
-    caption : str
-    center : str
-        Name of the estimate that all tasks share.
+        All tasks, in any order.
+    explanation : str
+        What the estimates are.
+    multitask_name : str
+        Name of the multi-task estimate.
+    mean : (float, float, float) or None
+        Mean of all tasks and its 95% interval.
     """
 
     title: str
     axis: str
     arrows: list[Shrinkage]
-    caption: str
-    center: str = "pooled"
+    explanation: str
+    multitask_name: str = "multi-task"
+    mean: tuple[float, float, float] | None = None
+
+    @property
+    def has_selection(self) -> bool:
+        """Whether there are too many tasks for a row each."""
+        return len(self.arrows) > MAX_SHRINKAGE_ROWS
+
+    @property
+    def rows(self) -> list[Shrinkage]:
+        """Tasks with a row, from the top: highest multi-task estimate first."""
+        ordered = sorted(self.arrows, key=lambda arrow: -arrow.multitask)
+        if not self.has_selection:
+            return ordered
+        return ordered[:N_EXTREMES] + ordered[-N_EXTREMES:]
+
+    @property
+    def caption(self) -> str:
+        """One line on what is drawn."""
+        text = self.explanation
+        if self.has_selection:
+            text += (
+                f" Rows: the {N_EXTREMES} highest and the {N_EXTREMES} lowest of "
+                f"{len(self.arrows)} tasks; the histogram shows all of them."
+            )
+        return text
 
     @property
     def alt(self) -> str:
         """The numbers in words."""
-        longest = sorted(self.arrows, key=lambda arrow: -arrow.shift)
+
+        def shift(arrow: Shrinkage) -> float:
+            if arrow.separate is None:
+                return 0.0
+            return abs(arrow.multitask - arrow.separate)
+
         parts = []
-        for arrow in longest[:MAX_NAMES_IN_TEXT]:
-            parts.append(f"{arrow.name} {arrow.separate:.3g} to {arrow.multitask:.3g}")
-        return f"{self.title}. The longest arrows: {'; '.join(parts)}."
+        for arrow in sorted(self.arrows, key=shift, reverse=True)[:MAX_NAMES_IN_TEXT]:
+            value = f"{arrow.multitask:.3g}"
+            if arrow.separate is not None:
+                value = f"{arrow.separate:.3g} to {value}"
+            parts.append(f"{arrow.name} {value}")
+        return f"{self.title}. Largest changes: {'; '.join(parts)}."
+
+
+@dataclass(frozen=True)
+class FacetsPicture:
+    """Several pictures of estimates side by side, each with an axis of its own.
+
+    Attributes
+    ----------
+    title : str
+    facets : list of ShrinkagePicture
+    """
+
+    title: str
+    facets: list[ShrinkagePicture]
+
+    @property
+    def caption(self) -> str:
+        """One line on what is drawn."""
+        return self.facets[0].caption
+
+    @property
+    def alt(self) -> str:
+        """The numbers in words."""
+        return " ".join(facet.alt for facet in self.facets)
 
 
 @dataclass(frozen=True)
 class TaskPanel:
-    """Observed against predicted of one task.
+    """Points and lines of one task.
 
     Attributes
     ----------
     name, note : str
     x, y : list of float
-        Points of the multi-task strategy.
+        Points.
     lines : dict of str to list of (float, float)
         Points of the line of each strategy, in `STRATEGY_NAMES`.
+    band : list of (float, float, float)
+        x, lower and upper end of the band of the multi-task line; empty for none.
+    background : list of list of (float, float)
+        Lines of other tasks, behind all others.
     """
 
     name: str
@@ -358,11 +434,13 @@ class TaskPanel:
     x: list[float]
     y: list[float]
     lines: dict[str, list[tuple[float, float]]]
+    band: list[tuple[float, float, float]] = field(default_factory=list)
+    background: list[list[tuple[float, float]]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class PredictionsPicture:
-    """Small panels, one per task: observed against predicted.
+class PanelsPicture:
+    """Small panels, one per task: points, and a line per strategy.
 
     Attributes
     ----------
@@ -370,9 +448,16 @@ class PredictionsPicture:
     panels : list of TaskPanel
     caption : str
     points_of : str
-        Strategy whose predictions the points show.
+        Strategy whose predictions the points show; empty for observed values.
+    has_diagonal : bool
+        Whether both axes show the same quantity: observed against predicted.
     is_probability : bool
-        Whether both axes run from 0 to 1.
+        Whether the vertical axis runs from 0 to 1, the horizontal one of predictions
+        as well.
+    shares_axes : bool
+        Whether all panels have the same axes.
+    labels : dict of str to str
+        Names of the lines of strategies, where they differ from those of the strategies.
     """
 
     title: str
@@ -380,8 +465,11 @@ class PredictionsPicture:
     y_axis: str
     panels: list[TaskPanel]
     caption: str
-    points_of: str
+    points_of: str = ""
+    has_diagonal: bool = False
     is_probability: bool = False
+    shares_axes: bool = False
+    labels: dict[str, str] = field(default_factory=dict)
 
     @property
     def alt(self) -> str:
@@ -431,7 +519,8 @@ Picture = (
     | GainsPicture
     | HeatMapPicture
     | ShrinkagePicture
-    | PredictionsPicture
+    | FacetsPicture
+    | PanelsPicture
     | CalibrationPicture
 )
 

@@ -346,7 +346,9 @@ def test_the_picture_and_the_file_have_the_bounds_that_decide():
     gains = [*board.answer.gains.values(), board.answer.gain]
     expected = [(gain.value, gain.low, gain.high) for gain in gains]
     picture = pictures_of(board, None).verdict()
-    assert [(i.value, i.low, i.high) for i in picture.intervals] == expected
+    drawn = [(i.value, i.low, i.high) for i in picture.intervals]
+    # The smallest gain is one of the others, which is drawn in bold.
+    assert drawn == expected[:-1]
     assert "last value" in picture.intervals[2].name
     answer = json.loads(leaderboard_json(board))["answer"]
     names = ("over_independent", "over_pooled", "over_last_value", "gain")

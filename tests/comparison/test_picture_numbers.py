@@ -13,11 +13,16 @@ from mtlrun.comparison.gallery import (
     MAX_POINTS,
     MAX_TASK_LINES,
     ComparisonPictures,
-    longest_arrows,
 )
 from mtlrun.comparison.predictions import HeldOutPredictions, held_out_predictions
 from mtlrun.comparison.verdict import MULTITASK, Strategy
-from mtlrun.show.pictures import Interval, Shrinkage
+from mtlrun.show.pictures import (
+    MAX_SHRINKAGE_ROWS,
+    N_EXTREMES,
+    Interval,
+    Shrinkage,
+    ShrinkagePicture,
+)
 from mtlrun.show.quantities import NMSE
 
 
@@ -87,11 +92,33 @@ def test_a_gain_of_zero_is_no_gain_of_a_method():
     assert "A 1, B 3" in picture.alt
 
 
-def test_the_longest_arrows_are_drawn_from_the_largest_estimate_down():
-    arrows = [Shrinkage(f"task {t}", float(t), t + t / 10) for t in range(50)]
-    drawn, sentence = longest_arrows(arrows)
-    assert [arrow.name for arrow in drawn] == [f"task {t}" for t in range(49, 9, -1)]
-    assert "40 longest arrows of 50" in sentence
+def arrows_of(n_tasks):
+    arrows = [Shrinkage(f"task {t}", float(t), t + t / 10) for t in range(n_tasks)]
+    return ShrinkagePicture("Means", "grade", arrows, "Estimates.")
+
+
+def test_each_task_has_a_row_from_the_largest_estimate_down():
+    rows = arrows_of(MAX_SHRINKAGE_ROWS).rows
+    assert [row.name for row in rows] == [
+        f"task {t}" for t in reversed(range(MAX_SHRINKAGE_ROWS))
+    ]
+
+
+def test_of_many_tasks_the_extremes_have_rows_and_the_caption_counts_all():
+    picture = arrows_of(200)
+    highest = [f"task {t}" for t in range(199, 199 - N_EXTREMES, -1)]
+    lowest = [f"task {t}" for t in reversed(range(N_EXTREMES))]
+    assert [row.name for row in picture.rows] == highest + lowest
+    assert "200 tasks" in picture.caption
+
+
+def test_the_heat_map_leaves_the_trivial_method_out_and_scales_by_multi_task_methods():
+    picture = pictures(
+        2, methods=["GraphMTL", "TaskMean"], matrix=[[0.1, -5.0], [0.2, -4.0]]
+    ).heat_map()
+    assert picture.methods == ["GraphMTL"]
+    assert picture.values == [[0.1], [0.2]]
+    assert picture.scaled_by == ["GraphMTL"]
 
 
 def test_panels_show_clear_gains_and_losses_and_the_largest_of_the_other_tasks():

@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import pytest
 
-from mtlrun.show.drawing import STYLE, drawing_style
-from mtlrun.show.picture_drawing import draw
+from mtlrun.show.canvas import STYLE, drawing_style
+from mtlrun.show.drawing import draw
 from mtlrun.show.pictures import Interval, ListPicture
 
 START = """

@@ -132,6 +132,21 @@ def test_a_single_task_is_least_squares_with_its_standard_errors():
     )  # The level at the mean of the columns
 
 
+def test_a_category_with_a_column_per_word_leaves_the_other_coefficients_identified():
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(4), 12)
+    is_first = rng.random(48) < 0.5
+    dose = rng.normal(size=48)
+    X = np.column_stack([dose, is_first, ~is_first])
+    y = 3 * dose + is_first + rng.normal(size=48)
+    alone = HierarchicalMTL().fit(X, y, task_id=task).estimates().alone
+    assert np.isnan(alone[:, 2:]).all(), "only the difference of the words is known"
+    rows = task == 1
+    full = np.column_stack([np.ones(12), dose[rows], is_first[rows]])
+    expected = np.linalg.lstsq(full, y[rows], rcond=None)[0]
+    assert_allclose(alone[1, 1], expected[1], rtol=1e-8)
+
+
 @pytest.mark.parametrize("T", [8, 40])
 def test_intervals_have_their_nominal_coverage(T):
     inside, new, coefficients = [], [], []

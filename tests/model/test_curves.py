@@ -13,10 +13,16 @@ from mtlrun.cli.app import app
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError
 from mtlrun.features.table import TableFeatures
-from mtlrun.model.curves import ModelCurves, curve_panels, variances_line
+from mtlrun.model.curves import (
+    ModelCurves,
+    checked_tasks,
+    curve_picture,
+    variances_line,
+)
 from mtlrun.model.files import load_model
 from mtlrun.model.fitted import Model
 from mtlrun.model.plots import plot_model
+from mtlrun.show.drawing import draw
 
 FARMS = [f"farm {letter}" for letter in "abcde"]
 
@@ -104,19 +110,21 @@ def test_the_curve_of_a_task_equals_the_predictions_of_the_model(folder):
 
 
 def test_all_panels_share_one_axis_that_shows_every_band(folder):
-    panels = curve_panels(folder, load_model(folder), "day")
-    assert [panel.title for panel in panels] == [
+    picture = curve_picture(folder, load_model(folder), "day")
+    assert [panel.name for panel in picture.panels] == [
         "all tasks",
         "farm a",
         "farm c",
         "farm e",
     ]
-    assert len({panel.limits for panel in panels}) == 1
-    for panel in panels:
-        for line in panel.curves:
-            assert panel.limits[0] < min(line.low or line.y)
-            assert panel.limits[1] > max(line.high or line.y)
-    assert sum(line.background for line in panels[0].curves) == 5
+    axes = draw(picture)
+    ends = {one.get_ylim() for one in axes}
+    ((low, high),) = ends
+    for panel in picture.panels:
+        _, band_low, band_high = np.transpose(panel.band)
+        assert low < band_low.min()
+        assert high > band_high.max()
+    assert len(picture.panels[0].background) == 5
 
 
 def test_columns_with_missing_values_keep_their_units(mixed):
@@ -190,9 +198,9 @@ def shared_rows():
 
 
 def test_targets_on_the_same_rows_have_panels_with_separate_axes(shared_rows):
-    panels = curve_panels("", fitted_model(*shared_rows), "b")
-    assert [panel.quantity for panel in panels] == ["fat", "water"]
-    assert {panel.limits for panel in panels} == {None}
+    picture = curve_picture("", fitted_model(*shared_rows), "b")
+    assert [panel.name for panel in picture.panels] == ["fat", "water"]
+    assert not picture.shares_axes
 
 
 @pytest.mark.parametrize("step", [None, MinMaxScaler(), TableFeatures()])
@@ -213,7 +221,7 @@ def test_features_that_mix_columns_are_rejected(shared_rows):
 def test_columns_without_names_are_numbered(shared_rows):
     inputs = {"n_features": 2, "names": []}
     model = fitted_model(*shared_rows, input=inputs)
-    assert curve_panels("", model, "1")[0].axis == "1"
+    assert curve_picture("", model, "1").x_axis == "1"
     with pytest.raises(UnknownNameError):
         ModelCurves("", model, "2")
 
@@ -231,7 +239,7 @@ def test_the_title_names_the_method_and_not_the_target_scaling(folder, tmp_path)
     plot(folder, "--kind", "curve", "--column", "day", "-o", file)
     # A smooth method adds its baselines; the best method is saved.
     assert re.search(
-        r">Smooth(MTL|Pooled|Independent) on data-frame<", file.read_text()
+        r">Smooth(MTL|Pooled|Independent): liters over day<", file.read_text()
     )
 
 
@@ -256,6 +264,6 @@ def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
 def test_names_of_tasks_may_contain_commas(shared_rows):
     model = fitted_model(*shared_rows, tasks=["fat, dry", "water"])
     curves = ModelCurves("", model, "a")
-    assert curves.positions(["fat, dry", "water"]) == [0, 1]
+    assert checked_tasks(["fat, dry", "water"], curves.tasks) == [0, 1]
     model.facts["tasks"] = ["fat", "water"]
-    assert ModelCurves("", model, "a").positions(["water, fat"]) == [1, 0]
+    assert checked_tasks(["water, fat"], ModelCurves("", model, "a").tasks) == [1, 0]

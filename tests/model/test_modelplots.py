@@ -26,7 +26,9 @@ def model(tmp_path_factory):
     return folder / "my" / "model"
 
 
-@pytest.mark.parametrize("kind", sorted({*modelplots.KINDS} - {"shrinkage", "curve"}))
+@pytest.mark.parametrize(
+    "kind", sorted({*modelplots.KINDS} - {"shrinkage", "curve", "task"})
+)
 def test_every_kind_is_drawn(model, kind, tmp_path):
     file = tmp_path / "figure.svg"
     result = CliRunner().invoke(
@@ -38,11 +40,11 @@ def test_every_kind_is_drawn(model, kind, tmp_path):
 
 def test_figures_show_the_numbers_of_the_model(model):
     loaded = load_model(model)
-    (similarity,) = modelplots.panels_of(model, "tasks")
+    (similarity,) = modelplots.picture_of(model, "tasks").panels
     assert np.allclose(similarity.values, loaded.estimator.task_similarity_)
-    (coefficients,) = modelplots.panels_of(model, "coefficients")
+    (coefficients,) = modelplots.picture_of(model, "coefficients").panels
     assert np.allclose(coefficients.values, loaded.estimator.coef_.T)
-    (panel,) = modelplots.panels_of(model, "path")
+    (panel,) = modelplots.picture_of(model, "path").panels
     assert (panel.axis, panel.curves[0].x) == ("lam2", [0.1, 1.0, 10.0])
 
 
@@ -51,8 +53,8 @@ def test_a_linear_model_is_drawn_by_its_coefficients(model, tmp_path, monkeypatc
     result = CliRunner().invoke(app, ["plot", str(model)])
     assert result.exit_code == 0, result.output
     assert result.stdout == "model-coefficients.svg\n"
-    assert result.stderr.strip().endswith("tasks, path")
-    assert modelplots.default_kind(model, column="x") == "curve"
+    assert result.stderr.strip().endswith("tasks, task, path")
+    assert modelplots.default_kind(model, column="x") == "task"
 
 
 def test_a_model_without_figures_refers_to_show(tmp_path):
@@ -70,7 +72,7 @@ def test_a_model_without_figures_refers_to_show(tmp_path):
     assert "mtlrun show" in caught.value.remedy
     # Models that have similarities are named.
     with pytest.raises(UserError) as caught:
-        modelplots.panels_of(folder, "tasks")
+        modelplots.picture_of(folder, "tasks")
     assert "FETR" in caught.value.remedy
 
 

@@ -5,19 +5,22 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose
 from scipy.stats import norm
 from typer.testing import CliRunner
 
 import mtlrun
 from mtlrun.cli.app import app
-from mtlrun.comparison.coefficients import coefficient_title
 from mtlrun.engine.evaluation import innermost
 from mtlrun.estimators import HierarchicalMTL
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.model import plots as modelplots
 from mtlrun.model.files import load_model
-from mtlrun.model.plots import estimates_of
+from mtlrun.model.plots import estimate_pictures, estimates_of
+from mtlrun.show.drawing import draw
+from mtlrun.show.palette import MULTITASK, SEPARATE
+from mtlrun.show.pictures import N_EXTREMES
 
 
 def shops(seed=0, T=12, n=10):
@@ -57,19 +60,18 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("has_level", [True, False])
-def test_a_feature_called_level_is_not_taken_for_the_level(has_level):
-    frame = shops().rename(columns={"promo": "level"})
+def test_a_feature_called_intercept_is_not_taken_for_the_intercept(has_level):
+    frame = shops().rename(columns={"promo": "intercept"})
     hierarchical = HierarchicalMTL(fit_intercept=has_level)
     estimator = ScaledTargets(hierarchical)
-    X = frame[["price", "level"]]
+    X = frame[["price", "intercept"]]
     estimator.fit(X, frame["sales"], task_id=frame["shop"])
     about = {"input": {"names": list(X.columns)}}
     model = SimpleNamespace(estimator=estimator, step=None, about=about)
     estimates, _ = estimates_of(model)
-    features = ["price", "level (2)"]
-    assert estimates.names == [*(["level"] * has_level), *features]
+    features = ["price", "intercept (2)"]
+    assert estimates.names == [*(["intercept"] * has_level), *features]
     assert_allclose(estimates.pooled[:, -2:], estimator.coef_)
-    assert coefficient_title("level (2)") == "Coefficient of level (2)"
 
 
 def test_compare_prints_how_tasks_differ_before_any_fit(folder):
@@ -168,45 +170,71 @@ def test_figures_with_intervals_are_drawn(folder, kind, tmp_path):
     assert ">shop 3<" in text
 
 
-def test_figures_show_the_numbers_of_the_model(folder):
+def test_pictures_show_the_numbers_of_the_model(folder):
     model = load_model(folder[1])
-    pooled = np.column_stack([model.estimator.coef_])
-    panels = {
-        panel.quantity: panel
-        for panel in modelplots.panels_of(folder[1], "coefficients")
-    }
-    assert list(panels)[:2] == ["level", "price"]
-    np.testing.assert_allclose(
-        sorted(panels["price"].curves[0].y), sorted(pooled[:, 0])
-    )
+    intercept, price, *_ = modelplots.picture_of(folder[1], "shrinkage").facets
+    assert (intercept.title, intercept.axis) == ("Intercept", "sales")
+    assert price.title == "Coefficient of price"
+    arrows = {arrow.name: arrow for arrow in price.arrows}
+    assert set(arrows) == {f"shop {t}" for t in range(12)}
+    std = innermost(model.estimator).coef_std_[:, 0] * model.estimator.scale_
+    for t, task in enumerate(model.about["tasks"]):
+        arrow = arrows[task]
+        assert arrow.multitask == pytest.approx(model.estimator.coef_[t, 0])
+        assert arrow.high - arrow.multitask == pytest.approx(1.96 * std[t])
+    separate = [arrow.separate for arrow in arrows.values()]
+    assert np.ptp(separate) > np.ptp(model.estimator.coef_[:, 0])
+    # Columns of a table are standardized: the axis tells the step in their units.
+    step = shops().price.std(ddof=0)
+    assert price.axis == f"sales per {step:.3g} of price"
+
+
+def test_the_separate_estimates_belong_to_shrinkage_only(folder):
+    for facet in modelplots.picture_of(folder[1], "coefficients").facets:
+        assert all(arrow.separate is None for arrow in facet.arrows)
+
+
+def test_rows_are_named_and_sorted_and_no_label_is_cut(folder):
+    axes, *_ = draw(modelplots.picture_of(folder[1], "shrinkage"))
+    (partial,) = [a for a in axes.lines if a.get_label() == "partially pooled"]
+    (separate,) = [a for a in axes.lines if a.get_label() == "separate"]
+    assert to_hex(partial.get_color()) == MULTITASK.color.lower()
+    assert to_hex(separate.get_color()) == SEPARATE.color.lower()
+    assert separate.get_markerfacecolor() == "white"
+    assert (np.diff(partial.get_xdata()) <= 0).all()
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert set(names) == {f"shop {t}" for t in range(12)}
+    figure = axes.figure
+    figure.draw_without_rendering()
+    for text in axes.get_yticklabels():
+        assert text.get_window_extent().x0 >= 0
+
+
+def test_coefficients_that_all_tasks_share_are_drawn_once(folder):
+    model = load_model(folder[1])
     inner = innermost(model.estimator)
-    spread = 1.96 * inner.coef_std_[:, 0] * model.estimator.scale_
-    np.testing.assert_allclose(sorted(panels["price"].curves[0].spread), sorted(spread))
-    shrunk = modelplots.panels_of(folder[1], "shrinkage")[1]
-    alone, kept = np.array(shrunk.curves[0].x), np.array(shrunk.curves[0].y)
-    assert np.ptp(alone) > np.ptp(kept)
+    estimates = inner.estimates()
+    estimates.pooled[:, 2] = estimates.pooled[0, 2]
+    inner.estimates = lambda: estimates
+    *_, common = estimate_pictures(model)
+    assert [arrow.name for arrow in common.arrows] == ["promo"]
+    assert "same in all tasks" in common.title
 
 
-def test_tasks_have_the_names_of_the_table(folder):
-    model = load_model(folder[1])
-    shop_names = {f"shop {t}" for t in range(12)}
-    for panel in modelplots.panels_of(folder[1], "coefficients"):
-        assert set(panel.x_names) == shop_names
-    price = next(
-        p
-        for p in modelplots.panels_of(folder[1], "coefficients")
-        if p.quantity == "price"
-    )
-    fitted = dict(zip(model.about["tasks"], model.estimator.coef_[:, 0], strict=True))
-    assert price.x_names == sorted(fitted, key=fitted.get), "names follow the order"
-    for panel in modelplots.panels_of(folder[1], "shrinkage"):
-        points = panel.curves[0]
-        named = [i for i, name in enumerate(points.names) if name]
-        assert 2 <= len(named) <= modelplots.MAX_NAMED_POINTS
-        assert {points.names[i] for i in named} <= shop_names
-        positions = sorted(points.x[i] for i in named)
-        gap = modelplots.NAME_GAP * np.ptp(points.x)
-        assert min(np.diff(positions)) > gap, "names do not run into each other"
+def test_a_linear_model_of_many_tasks_shows_their_distribution(tmp_path):
+    frame = shops(T=80, n=6)
+    model = mtlrun.compare(
+        frame, target="sales", task="shop", methods=["GraphMTL"], splits=2, repeats=1,
+        folds=2,
+    )  # fmt: skip
+    model.save(tmp_path)
+    picture = modelplots.picture_of(tmp_path / "model", "coefficients")
+    assert all(facet.has_selection for facet in picture.facets)
+    axes, *_ = draw(picture)
+    assert [text.get_text() for text in axes.texts] == [
+        f"{80 - 2 * N_EXTREMES} tasks between",
+        "all 80 tasks",
+    ]
 
 
 @pytest.mark.slow
@@ -227,4 +255,4 @@ def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, tmp_path):
         app, ["plot", str(tmp_path / "my" / "model"), "--kind", kind, "-o", str(file)]
     )
     assert result.exit_code == 0, result.output
-    assert "95% intervals" in file.read_text()
+    assert "log-odds" in file.read_text()

@@ -90,3 +90,21 @@ def test_shared_weights_are_the_mean_and_others_are_differences_from_it():
         "c": 0.0,
     }
     assert differences.rows == [["north", "a -1"], ["south", "a +1"]]
+
+
+def test_the_headline_compares_the_score_with_the_mean_of_the_task(tested):
+    result = RESULT | {"baseline": {"metrics": {"mse": 1.0}}}
+    page = training_page(result, {}, tested, None, regression=True)
+    headline = re.search(r'<li class="good badge">(.*?)</li>', page)[1]
+    assert "better than the mean of the task" in headline
+    assert "75% less" in headline
+    # The table has the scores: they are not repeated above it.
+    assert page.count("0.2500") == 1
+
+
+def test_a_model_that_learned_nothing_has_a_red_headline(tested):
+    result = RESULT | {"baseline": {"metrics": {"mse": 0.2}}}
+    page = training_page(result, {}, tested, None, regression=True)
+    (headline,) = re.findall(r'<li class="bad badge">(.*?)</li>', page)
+    assert "worse than the mean of the task" in headline
+    assert "25% more" in headline

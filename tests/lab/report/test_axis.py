@@ -8,8 +8,9 @@ from matplotlib.colors import to_hex
 
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import markdown, write_report
-from mtlrun.show.drawing import COLOURS, draw, write_drawing
+from mtlrun.show.drawing import draw, write_drawing
 from mtlrun.show.figures import Figure, Line, Panel
+from mtlrun.show.palette import COLORS
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ def test_every_method_has_its_own_style():
         for line in lines
     }
     assert len(looks) == 14
-    assert len({line.get_marker() for line in lines[: len(COLOURS)]}) == len(COLOURS), (
+    assert len({line.get_marker() for line in lines[: len(COLORS)]}) == len(COLORS), (
         "markers alone tell them apart"
     )
 

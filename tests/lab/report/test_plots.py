@@ -21,7 +21,8 @@ from mtlrun.lab.report.figures import (
 from mtlrun.lab.report.formats import markdown
 from mtlrun.lab.report.plots import plot
 from mtlrun.lab.report.run import read_run, results_of
-from mtlrun.show.drawing import alike, draw, svg
+from mtlrun.show.drawing import draw, svg
+from mtlrun.show.figure_drawing import alike
 from mtlrun.show.figures import Figure, HeatMap
 
 

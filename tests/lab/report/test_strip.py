@@ -14,7 +14,8 @@ from mtlrun.lab.report.summary import (
     squares_of_verdicts,
     verdict_strip,
 )
-from mtlrun.show.drawing import SQUARE_COLOURS, SQUARE_SIGNS, svg
+from mtlrun.show.drawing import svg
+from mtlrun.show.figure_drawing import SQUARE_COLORS, SQUARE_SIGNS
 from mtlrun.show.figures import SQUARES, Strip, StripRow
 
 
@@ -77,7 +78,7 @@ def test_squares_are_ordered_by_verdict_and_name_the_claim():
 
 
 def test_symbols_of_squares_differ_without_color():
-    assert set(SQUARE_COLOURS) == set(SQUARES)
+    assert set(SQUARE_COLORS) == set(SQUARES)
     signs = [str(SQUARE_SIGNS.get(kind)) for kind in SQUARES]
     assert len(set(signs)) == len(SQUARES)
 
@@ -92,5 +93,5 @@ def luminance(color):
 
 @pytest.mark.parametrize("kind", SQUARES)
 def test_symbols_are_readable_on_their_squares(kind):
-    fill, ink = map(luminance, SQUARE_COLOURS[kind])
+    fill, ink = map(luminance, SQUARE_COLORS[kind])
     assert (max(fill, ink) + 0.05) / (min(fill, ink) + 0.05) >= 4.5

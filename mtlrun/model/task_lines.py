@@ -1,0 +1,342 @@
+"""One task's data over a column, with the lines of all strategies.
+
+`task_picture` shows the rows of a task, the lines of a model of this task alone, of one
+model for all tasks and of the fitted model, and the lines of the other tasks behind.
+Lines and points have the units of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+
+from mtlrun.catalog.registry import METHODS, build
+from mtlrun.data.dataset import Dataset
+from mtlrun.data.sets.load import load_dataset
+from mtlrun.engine.evaluation import TrainTestData, innermost
+from mtlrun.errors import DataError, UserError, counted
+from mtlrun.model.curves import checked_tasks, method_name, number_column
+from mtlrun.model.files import Model
+from mtlrun.problem.taskdata import dense
+from mtlrun.show.palette import STRATEGIES
+from mtlrun.show.pictures import PanelsPicture, TaskPanel
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+#: Default number of tasks, and largest number of lines of other tasks. If there are
+#: more tasks, evenly spaced ones are drawn.
+N_DEFAULT_TASKS = 6
+MAX_BACKGROUND_LINES = 60
+N_GRID = 60
+#: A penalty so small that ridge regression is least squares.
+LEAST_SQUARES = {"alpha": 1e-6}
+#: Methods of the lines beside that of the model, in the order of `STRATEGIES`, by
+#: whether it is smooth and whether targets are labels.
+ALTERNATIVES: dict[tuple[bool, bool], tuple[str | dict[str, Any], ...]] = {
+    (False, False): (
+        {"estimator": "IndependentRidge", "params": LEAST_SQUARES},
+        {"estimator": "PooledRidge", "params": LEAST_SQUARES},
+        "HierarchicalMTL",
+    ),
+    (False, True): (
+        "IndependentLogistic",
+        "PooledLogistic",
+        "HierarchicalMTLClassifier",
+    ),
+    (True, False): ("SmoothIndependent", "SmoothPooled", "SmoothMTL"),
+    (True, True): (
+        "SmoothIndependentClassifier",
+        "SmoothPooledClassifier",
+        "SmoothMTLClassifier",
+    ),
+}
+#: Panels share their axes unless the values of one span less than this share of those
+#: of all.
+MIN_SHARE_OF_AXIS = 0.2
+#: Methods whose line is between those of the task and of all tasks.
+PARTIAL = ("HierarchicalMTL", "SmoothMTL")
+#: Half the length of a 95% band in standard deviations.
+HALF_LENGTH = 1.96
+
+
+def training_rows(folder: Path, model: Model, data_dir: Path | None = None) -> Dataset:
+    """Return the rows that a saved model was fitted on.
+
+    The model of a comparison has them in the folder ``data`` beside it. Other models
+    were fitted on a data set of the data directory.
+
+    Raises
+    ------
+    UserError
+        If they are not there, or have changed since.
+    """
+    stored = model.about["dataset"] or {}
+    homes = [data_dir, folder.resolve().parent / "data"]
+    reason = "the model does not say which rows it was fitted on"
+    for home in homes:
+        try:
+            dataset = load_dataset(
+                stored["id"], data_dir=home, **(stored.get("options") or {})
+            )
+        except (UserError, OSError, KeyError) as error:
+            reason = getattr(error, "message", str(error))
+            continue
+        if dataset.fingerprint == stored.get("fingerprint"):
+            return dataset
+        reason = f"data set {stored['id']} has changed since the model was fitted"
+    raise UserError(
+        f"{folder}: the rows of the tasks are not at hand: {reason}",
+        "Name the folder of the data with --data-dir, or fit the model again; in "
+        "Python, Model.plot_task(table) takes the table itself.",
+    )
+
+
+def task_picture(
+    model: Model,
+    dataset: Dataset,
+    column: str | None = None,
+    tasks: Sequence[str] | None = None,
+) -> PanelsPicture:
+    """Return the points and lines of tasks over a column.
+
+    Lines hold for the typical row of a task: the mean of its other columns of numbers,
+    and its most frequent categories. They run over the values that the task has.
+
+    Parameters
+    ----------
+    model : Model
+    dataset : Dataset
+        Rows that the model was fitted on.
+    column : str, optional
+        Default: the first column of numbers.
+    tasks : sequence of str, optional
+        At most 24. Default: six tasks, evenly spaced by their number of rows.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such column or task.
+    UserError
+        If the column holds categories, there are too many tasks, rows belong to classes
+        or have no columns, or the model predicts no probabilities.
+    """
+    return _TaskLines(model, dataset, column).picture(tasks)
+
+
+class _TaskLines:
+    """Points and lines of the tasks of a model over one column."""
+
+    def __init__(self, model: Model, dataset: Dataset, column: str | None) -> None:
+        if dataset.task_type == "multiclass" or dataset.strings:
+            raise UserError(
+                "rows that belong to one of several classes, and texts, have no line "
+                "over a column",
+                "Use --kind coefficients or tasks.",
+            )
+        schema = model.schema
+        dataset = dataset.with_levels()
+        clock = schema.clock
+        if clock is not None and clock.last_column in schema.features:
+            dataset = dataset.with_elapsed()
+        self.model = model
+        self.dataset = dataset
+        self.has_labels = model.about["task_type"] != "regression"
+        self.position, self.column = number_column(model, column)
+        self.X: Array = dense(dataset.X)
+        if self.X.shape[1] != model.about["input"]["n_features"]:
+            raise DataError(
+                f"the table has {counted(self.X.shape[1], 'feature')}, but the model "
+                f"needs {model.about['input']['n_features']}",
+                "Use the rows that the model was fitted on.",
+            )
+        y = np.asarray(dataset.y, dtype=float)
+        if self.has_labels:
+            y = np.where(np.isnan(y), np.nan, y > 0)
+        else:
+            y = model.in_units(y)
+        self.y = y.reshape(len(y), -1)
+        #: The method, and its strategy: the best method of a comparison may be a
+        #: separate or a pooled one.
+        self.method = method_name(model.about)
+        self.strategy = "separate"
+        if self.method in METHODS and METHODS[self.method].multitask:
+            self.strategy = "multi-task"
+        elif "Pooled" in self.method:
+            self.strategy = "pooled"
+
+    @cached_property
+    def models(self) -> Mapping[str, Model]:
+        """Models of the strategies, with the feature step of the fitted model."""
+        kind = (self.method.startswith("Smooth"), self.has_labels)
+        estimators = dict(zip(STRATEGIES, ALTERNATIVES[kind], strict=True))
+        step = self.model.step
+        ready = replace(self.dataset, X=self.X)
+        if step is not None:
+            with config_context(transform_output="default"):
+                ready = replace(ready, X=step.transform(self.X), features=[])
+        rows = np.arange(ready.n_samples)
+        part = TrainTestData.of(ready, rows, rows[:1])
+        about = self.model.about
+        models = {self.strategy: self.model}
+        for name, estimator in estimators.items():
+            if name != self.strategy:
+                fitted = part.fit(build(estimator))
+                models[name] = Model(fitted, step, about)
+        return {name: models[name] for name in STRATEGIES}
+
+    def rows_of(self, task: int) -> Array:
+        """Return the positions of the rows of a task."""
+        if self.dataset.task_id is None:
+            return np.flatnonzero(np.isfinite(self.y[:, task]))
+        return np.flatnonzero(self.dataset.task_id == task)
+
+    def observed(self, task: int) -> Array:
+        """Return the targets of a task."""
+        target = task if self.dataset.task_id is None else 0
+        return self.y[self.rows_of(task), target]
+
+    def typical_rows(self, task: int) -> Array:
+        """Return the typical row of a task at values over the range of the column."""
+        X = self.X[self.rows_of(task)]
+        row = np.full(self.X.shape[1], np.nan)
+        names = self.model.about["input"]["names"]
+        categories = self.model.about["input"].get("categories") or {}
+        for j in range(len(row)):
+            values = X[np.isfinite(X[:, j]), j]
+            if not values.size:
+                continue
+            if names and names[j] in categories:
+                codes, counts = np.unique(values, return_counts=True)
+                row[j] = codes[counts.argmax()]
+            else:
+                row[j] = values.mean()
+        values = X[np.isfinite(X[:, self.position]), self.position]
+        if not values.size or values.min() == values.max():
+            # A task with a single value gets the range of all tasks.
+            values = self.X[np.isfinite(self.X[:, self.position]), self.position]
+        rows = np.tile(row, (N_GRID, 1))
+        rows[:, self.position] = np.linspace(values.min(), values.max(), N_GRID)
+        return rows
+
+    def line(self, strategy: str, task: int) -> list[tuple[float, float]]:
+        """Return the line of a strategy; empty if a task has too few rows for its own.
+
+        Least squares need more rows than coefficients.
+        """
+        n_coefficients = self.X.shape[1] + 1
+        is_short = len(self.rows_of(task)) <= n_coefficients
+        has_limit = strategy == "separate" and strategy != self.strategy
+        if has_limit and not self.has_labels and is_short:
+            return []
+        rows = self.typical_rows(task)
+        predicted = self._predict(self.models[strategy], rows, task)
+        x = rows[:, self.position].tolist()
+        return list(zip(x, predicted.tolist(), strict=True))
+
+    def _predict(self, model: Model, rows: Array, task: int) -> Array:
+        """Return predicted numbers in the units of the table, or probabilities."""
+        ids = None
+        if self.dataset.task_id is not None:
+            ids = np.full(len(rows), task)
+        if self.has_labels:
+            values = model.probabilities(rows, ids)
+        else:
+            values = model.in_units(model.scores(rows, ids))
+        return values.reshape(len(rows), -1)[:, 0 if ids is not None else task]
+
+    def band(self, task: int) -> list[tuple[float, float, float]]:
+        """Return the 95% band of the multi-task line; empty if it is not known.
+
+        The standard deviation of a new target is that of the line and of the noise.
+        """
+        inner = innermost(self.model.estimator)
+        noise = getattr(inner, "noise_variances_", None)
+        if self.has_labels or noise is None or self.dataset.task_id is None:
+            return []
+        rows = self.typical_rows(task)
+        ids = np.full(len(rows), task)
+        scale = np.ravel(getattr(self.model.estimator, "scale_", 1.0))
+        unit = float(scale[task if len(scale) > 1 else 0])
+        variance = self.model.deviations(rows, ids) ** 2 - noise[task] * unit**2
+        half = HALF_LENGTH * np.sqrt(np.maximum(variance, 0.0))
+        scores = self.model.scores(rows, ids)
+        low = self.model.in_units(scores - half).tolist()
+        high = self.model.in_units(scores + half).tolist()
+        return list(zip(rows[:, self.position].tolist(), low, high, strict=True))
+
+    def _have_similar_spans(self, panels: Sequence[TaskPanel]) -> bool:
+        """Whether the values of each panel would be readable on a common axis."""
+        if self.dataset.task_id is None:
+            # Each target has its own unit.
+            return False
+        for values in ([panel.x for panel in panels], [panel.y for panel in panels]):
+            total = np.ptp(np.concatenate(values))
+            if min(map(np.ptp, values)) < MIN_SHARE_OF_AXIS * total:
+                return False
+        return True
+
+    def picture(self, tasks: Sequence[str] | None) -> PanelsPicture:
+        """Return the picture of some tasks."""
+        names: list[str] = self.dataset.tasks
+        n_rows = [len(self.rows_of(task)) for task in range(len(names))]
+        if tasks:
+            shown = checked_tasks(tasks, names)
+        else:
+            by_size = np.argsort(n_rows, kind="stable")
+            n_shown = min(len(names), N_DEFAULT_TASKS)
+            places = np.linspace(0, len(names) - 1, n_shown).round().astype(int)
+            shown = by_size[places].tolist()
+        has_shared_rows = self.dataset.task_id is None
+        background: dict[int, list[tuple[float, float]]] = {}
+        if not has_shared_rows or self.has_labels:
+            n_lines = min(len(names), MAX_BACKGROUND_LINES)
+            behind = np.linspace(0, len(names) - 1, n_lines).round().astype(int)
+            background = {t: self.line(self.strategy, t) for t in behind.tolist()}
+        panels = []
+        for task in shown:
+            others = [line for t, line in background.items() if t != task]
+            panels.append(
+                TaskPanel(
+                    names[task],
+                    counted(n_rows[task], "row"),
+                    self.X[self.rows_of(task), self.position].tolist(),
+                    self.observed(task).tolist(),
+                    {strategy: self.line(strategy, task) for strategy in self.models},
+                    self.band(task),
+                    others,
+                )
+            )
+        targets = self.model.about.get("targets") or ["target"]
+        quantity = str(targets[0]) if len(targets) == 1 else "target"
+        if self.has_labels:
+            words = next(iter(self.model.words.values()))
+            quantity = f"probability of {words[1]}"
+            if not has_shared_rows:
+                quantity = f"probability of {targets[0]} = {words[1]}"
+        labels = {self.strategy: self.method}
+        if self.strategy != "multi-task" or self.method.startswith(PARTIAL):
+            labels["multi-task"] = "partially pooled"
+        caption = (
+            f"Rows of a task over {self.column}, and the lines of a model of this task "
+            "alone, of one model for all tasks, and of a multi-task model, at the "
+            f"typical values of the other columns in the task. The model is "
+            f"{self.method}; the other lines are fitted without tuning."
+        )
+        if any(panel.band for panel in panels):
+            caption += f" Band: 95%, of the line of {self.method}."
+        return PanelsPicture(
+            f"{quantity} over {self.column}",
+            self.column,
+            quantity,
+            panels,
+            caption,
+            is_probability=self.has_labels,
+            shares_axes=self.has_labels or self._have_similar_spans(panels),
+            labels=labels,
+        )
