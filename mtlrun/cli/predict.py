@@ -81,7 +81,7 @@ def predict(
         float | None,
         option(
             "P",
-            "Write the ends of intervals that hold a new target with this probability. "
+            "Write the ends of intervals that contain a new target with this probability. "
             "Default: 0.95 for numbers predicted with a model of `mtlrun compare`.",
         ),
     ] = None,

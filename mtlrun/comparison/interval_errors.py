@@ -200,7 +200,7 @@ def interval_facts(
         else:
             scale = "the errors of each task, of small tasks those of all"
         line = (
-            f"{LEVEL:.0%} intervals for {KINDS[kind]} held {share:.1%} of "
+            f"{LEVEL:.0%} intervals for {KINDS[kind]} contained {share:.1%} of "
             f"{len(kind_errors.values):,} test targets (conformal, from {scale})"
         )
         if not is_new:

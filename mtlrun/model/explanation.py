@@ -92,8 +92,8 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
     if isinstance(model.step, TableFeatures):
         unit = "; columns of numbers are standardized"
     lines = [
-        f"{_quantity(model)}: the intercept of the task plus coefficient times value "
-        f"of each feature{unit}{_scale_note(model)}"
+        f"{_quantity(model)} = intercept of the task + sum of coefficient x value of "
+        f"each feature{unit}{_scale_note(model)}"
     ]
     tasks = task_names(model)
     n_features = coef.shape[1]

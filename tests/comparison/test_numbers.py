@@ -739,11 +739,11 @@ def _words():
 @pytest.mark.parametrize(
     ("low", "high", "words"),
     [
-        (-2e-5, 4e-5, "0.002% worse to 0.004% better"),
+        (-2e-5, 4e-5, "between 0.002% worse and 0.004% better"),
         (-3e-4, 0.27, "up to 27% better"),
         (-0.05, 3e-4, "up to 5% worse"),
         (1e-5, 3e-5, "0.001 to 0.003% better"),
-        (-0.03, 0.09, "3% worse to 9% better"),
+        (-0.03, 0.09, "between 3% worse and 9% better"),
     ],
 )
 def test_a_narrow_interval_is_not_written_as_two_zeros(low, high, words):
