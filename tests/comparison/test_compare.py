@@ -928,23 +928,24 @@ def test_input_that_is_not_a_table_is_rejected(data):
 
 def test_labels_are_compared_by_the_log_loss_where_most_tasks_have_no_auc():
     rng = np.random.default_rng(0)
-    # Of 20 tasks, 15 have labels of one class.
-    sizes = np.repeat([20, 6], [5, 15])
-    labels = np.tile(["no", "yes"], 95).astype(object)
-    labels[100:] = "no"
+    # Of 8 tasks, 6 have labels of one class.
+    sizes = np.repeat([20, 6], [2, 6])
+    labels = np.tile(["no", "yes"], 38).astype(object)
+    labels[40:] = "no"
     frame = pd.DataFrame(
         {
-            "x": rng.normal(size=190),
-            "task": np.repeat(np.arange(20), sizes),
+            "x": rng.normal(size=76),
+            "task": np.repeat(np.arange(8), sizes),
             "y": labels,
         }
     )
-    options = {"target": "y", "task": "task", "methods": ["GraphMTLClassifier"]}
+    options = {"target": "y", "task": "task", **FEW}
+    options["methods"] = ["GraphMTLClassifier"]
     result = mtlrun.compare(frame, **options)
     assert result.board.metric == "log_loss"
     assert any("AUC of most tasks" in fact for fact in result.board.facts)
     by_auc = mtlrun.compare(frame, metric="auc", **options)
     assert by_auc.board.answer.decision == "no verdict"
     assert "--metric log_loss" in by_auc.board.answer.sentence
-    both_classes = frame.assign(y=np.tile(["no", "yes"], 95))
+    both_classes = frame.assign(y=np.tile(["no", "yes"], 38))
     assert mtlrun.compare(both_classes, **options).board.metric == "auc"

@@ -64,9 +64,10 @@ class Foreign(Ridge):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.usefixtures("few_trees")
 def test_every_method_survives_a_round_trip(tmp_path, name):
+    params = {}
     if METHODS[name].extra == "nn":
         pytest.importorskip("torch")
-    params = {}
+        params = {"max_iter": 3}
     if name.startswith(("Robust", "Divide")):
         params = {"lam": 0.8}  # The default is for more tasks.
     if name.startswith("Divide"):
