@@ -85,7 +85,7 @@ def test_ragged_and_shared_tables_and_classes_are_read():
     assert (classes.y.sum(axis=1) == -1).all()  # One class of three
     with pytest.raises(DataError, match="by group and by time at once"):
         dataset_of(frame, targets=("y",), task="school", group="a", time="b")
-    with pytest.raises(UnknownNameError, match="unknown label of z 'maybe'"):
+    with pytest.raises(UnknownNameError, match="'maybe'"):
         dataset_of(
             frame.assign(z=frame.y > 0), targets=("z",), task="school", positive="maybe"
         )
@@ -753,9 +753,7 @@ def test_a_task_can_be_a_number_and_a_single_task_needs_no_ids():
     np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
     one_hot = TaskFeature(LinearRegression()).fit(X, y**2, task_id=ids)
     assert one_hot.estimator_.n_features_in_ == 5
-    with pytest.raises(
-        ValueError, match="task_id is required: the model was fitted on 3 tasks"
-    ):
+    with pytest.raises(ValueError, match=r"task_id.*3"):
         fitted.predict(X)
     single = TaskFeature(LinearRegression()).fit(X[:10], y[:10])
     np.testing.assert_allclose(single.predict(X[:10]), y[:10])

@@ -152,7 +152,7 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual():
     assert np.isnan(
         mtsvm_runs.time_to(points[:2], 1e-2, "dual")
     )  # The best dual value is not certified.
-    with pytest.raises(ValueError, match="precision must be gap or dual"):
+    with pytest.raises(ValueError, match="precision"):
         mtsvm_runs.time_to(points, 1e-2, "primal")
 
 
@@ -375,7 +375,7 @@ def test_libsvm_is_timed_by_the_given_clock(plane, set_clock):
 
 
 def test_unknown_solvers_are_rejected(plane):
-    with pytest.raises(ValueError, match="solver must be one of"):
+    with pytest.raises(ValueError, match="solver"):
         mtsvm.svm_seconds(plane, seed=0, solver="smo")
 
 
