@@ -437,16 +437,6 @@ def test_examples_of_the_gallery_are_short():
         assert 20 <= len(lines) <= 65, script.name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda script: script.stem)
-def test_an_example_of_the_gallery_draws_a_figure(script, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    plt.switch_backend("agg")
-    runpy.run_path(str(script))
-    assert plt.get_fignums()
-    plt.close("all")
-
-
 @pytest.mark.parametrize(
     "page", sorted((DOCS / "api").glob("*.md")), ids=lambda page: page.stem
 )
