@@ -223,8 +223,9 @@ def sample(files: list[str], number: int, seed: int) -> list[Mutation]:
 def nearest_tests(file: str) -> list[str]:
     """Return files of tests, the nearest to a file of code first.
 
-    The nearest have its name in the folder of its name; then those in this folder and
-    those elsewhere that import the file; then the rest of the folder.
+    The nearest have its name, or that of its package, in the folder of its name; then
+    those in this folder and those elsewhere that import the file; then the rest of the
+    folder.
     """
     code = Path(file)
     module = ".".join(code.with_suffix("").parts).removesuffix(".__init__")
@@ -238,6 +239,8 @@ def nearest_tests(file: str) -> list[str]:
 
     def rank(path: Path) -> tuple[bool, bool, bool, str]:
         is_namesake = path.stem.removeprefix("test_").startswith(name)
+        # A package without a folder of tests has a file, such as test_metrics.py.
+        is_namesake = is_namesake or path.stem == f"test_{code.parent.name}"
         is_importing = imports.search(path.read_text("utf-8")) is not None
         is_near = path.is_relative_to(ROOT / folder)
         return not (is_namesake and is_near), not is_importing, not is_near, path.name

@@ -56,6 +56,8 @@ SCORINGS = {
     "several": "metrics: [auc, average_precision, accuracy, f1]",
     "over rows": "metrics: [auc, balanced_accuracy]\naverage: sample",
 }
+#: Starts of the names of analyses that take less than a second each
+QUICK_ANALYSES = ("atlas-gain", "fetr-", "mtmkl-")
 METHODS = ("IndependentRidge", "SparseMTL", "PooledRidge", "TraceNormMTL")
 
 
@@ -202,9 +204,17 @@ def test_numbers_of_jobs_change_only_with_their_versions(
     )
 
 
-@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ANALYSES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=[] if name.startswith(QUICK_ANALYSES) else [pytest.mark.slow],
+        )
+        for name in ANALYSES
+    ],
+)
 def test_numbers_of_analyses_change_only_with_their_versions(name, judge):
     job = measured()[name]
     digits = declared(name)[1].digits

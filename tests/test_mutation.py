@@ -70,6 +70,9 @@ def test_the_nearest_tests_have_the_name_of_the_file(mutation):
     assert tests[0] == "tests/solvers/test_fista.py"
     assert "tests/solvers/test_split.py" in tests
     assert "tests/test_packaging.py" not in tests
+    # No folder has the name of this package.
+    (nearest, *_) = mutation.nearest_tests("mtlrun/metrics/averages.py")
+    assert nearest == "tests/test_metrics.py"
 
 
 def test_an_absent_file_is_named():

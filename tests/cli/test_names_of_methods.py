@@ -46,8 +46,9 @@ SCENARIOS = {
 }
 
 
-def dataset_of(scenario):
-    n = 60 if scenario == "few rows" else 150
+def dataset_of(scenario, n=150):
+    if scenario == "few rows":
+        n = 60
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(n, 3)), columns=list("abc"))
     frame["task"] = np.resize(["s1", "s2", "s3"], n)
@@ -121,9 +122,11 @@ def test_a_baseline_is_compared_unless_the_table_lacks_what_it_needs(scenario, r
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario", ["numbers", "labels", "numbers on the same rows", "next rows"]
+)
 def test_a_baseline_in_python_predicts_as_in_a_comparison(scenario):
-    dataset = dataset_of(scenario)
+    dataset = dataset_of(scenario, n=60)
     rows = np.arange(dataset.n_samples)
     part = TrainTestData.of(dataset, rows, rows)
     candidates = {c.label: c for c in default_candidates(dataset, 0.8)}

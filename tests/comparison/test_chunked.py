@@ -408,6 +408,40 @@ def test_a_bad_file_is_named_with_its_column(tmp_path, name):
             read(tmp_path, pool, **RAGGED)
 
 
+@pytest.mark.parametrize(("column", "roles"), [("x1", RAGGED), ("y2", SHARED)])
+@pytest.mark.parametrize("values", [[np.inf, np.inf], [-np.inf, np.inf], [np.nan] * 2])
+def test_the_first_row_without_a_number_is_named(tmp_path, column, roles, values):
+    rows = frame()
+    # Rows are sorted by task before they are checked.
+    rows.loc[40:300:20, column] = np.resize(values, 14)
+    write(tmp_path, rows, files=2)
+    if column == "y2" and np.isnan(values).all():
+        read(tmp_path, **roles)
+        return
+    with pytest.raises(DataError, match=rf"part0.*{column!r}.*row 41\b"):
+        read(tmp_path, **roles)
+
+
+def test_patterns_may_have_brackets_and_so_may_names(tmp_path):
+    names = ["part0.csv", "part1.csv", "part2.csv", "part[1].csv"]
+    for name in names:
+        (tmp_path / name).write_text("y,store,x0\n1,a,2\n")
+
+    def found(pattern):
+        return [path.name for path in chunk_files(str(tmp_path / pattern))]
+
+    assert found("part[02].csv") == ["part0.csv", "part2.csv"]
+    assert found("part?.csv") == names[:3]
+    assert found("*[12].csv") == names[1:3]
+    # A file of this name is no pattern, and a single file is not in chunks.
+    assert found("part[1].csv") == []
+    below = tmp_path / "a[b]" / "c"
+    below.mkdir(parents=True)
+    (below / "part3.csv").write_text("y,store,x0\n1,a,2\n")
+    assert found("a[b]") == ["part3.csv"]
+    assert found("**/part3.csv") == ["part3.csv"]
+
+
 #: CSV files that pandas misreads, or that would exhaust its memory.
 ODD = {
     "short row": ("store,x0,y\na,2,1\nb,3\n", "3: 2 cells"),
@@ -496,7 +530,7 @@ def test_methods_and_columns_that_chunks_do_not_support_are_rejected(tmp_path):
     folder = write(tmp_path, frame())
     with pytest.raises(
         ConfigError,
-        match=r"TraceNormMTLClassifier needs the rows.*\n.*TraceNormMTL .squared loss",
+        match=r"TraceNormMTLClassifier(.|\n)*TraceNormMTL",
     ):
         mtlrun.compare(folder, **RAGGED, methods=["TraceNormMTLClassifier"])
     with pytest.raises(ConfigError, match="repeats"):

@@ -48,23 +48,16 @@ def numbers_of(result):
     return entries, result.verdict, result.coefficients.to_numpy().tolist()
 
 
-@pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
-def test_the_number_of_processes_does_not_change_a_bit(tmp_path, roles):
+def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
     folder = write(tmp_path / "shops")
-    weight = {"weight": "w"} if roles is RAGGED else {}
-    results = [
-        mtlrun.compare(
-            folder, **roles, **weight, methods=["GraphMTL"], splits=3, jobs=jobs
-        )
-        for jobs in (1, 2, 3)
-    ]
-    serial, two, three = [numbers_of(result) for result in results]
-    assert serial == two == three
+    options = {**RAGGED, "weight": "w", "methods": ["GraphMTL"], "splits": 3}
+    serial = mtlrun.compare(folder, **options, jobs=1)
+    three = mtlrun.compare(folder, **options, jobs=3)
+    assert numbers_of(serial) == numbers_of(three)
 
 
-@pytest.mark.parametrize("roles", [RAGGED, SHARED], ids=["ragged", "shared"])
-def test_stored_folds_equal_those_of_a_single_process(tmp_path, roles):
-    table = ChunkedTable.of(chunk_files(write(tmp_path / "shops")), **roles)
+def test_stored_folds_equal_those_of_a_single_process(tmp_path):
+    table = ChunkedTable.of(chunk_files(write(tmp_path / "shops")), **SHARED)
     sums = add_up(Products(), table, Pool(), 3, 0, lambda text: None)
     parts, names = statistics_of(table, sums, 3)
     store = tmp_path / "store"

@@ -85,7 +85,7 @@ def test_ragged_and_shared_tables_and_classes_are_read():
     assert (classes.y.sum(axis=1) == -1).all()  # One class of three
     with pytest.raises(DataError, match="by group and by time at once"):
         dataset_of(frame, targets=("y",), task="school", group="a", time="b")
-    with pytest.raises(UnknownNameError, match="unknown label of z 'maybe'"):
+    with pytest.raises(UnknownNameError, match="'maybe'"):
         dataset_of(
             frame.assign(z=frame.y > 0), targets=("z",), task="school", positive="maybe"
         )
@@ -753,9 +753,7 @@ def test_a_task_can_be_a_number_and_a_single_task_needs_no_ids():
     np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
     one_hot = TaskFeature(LinearRegression()).fit(X, y**2, task_id=ids)
     assert one_hot.estimator_.n_features_in_ == 5
-    with pytest.raises(
-        ValueError, match="task_id is required: the model was fitted on 3 tasks"
-    ):
+    with pytest.raises(ValueError, match=r"task_id.*3"):
         fitted.predict(X)
     single = TaskFeature(LinearRegression()).fit(X[:10], y[:10])
     np.testing.assert_allclose(single.predict(X[:10]), y[:10])
@@ -928,23 +926,24 @@ def test_input_that_is_not_a_table_is_rejected(data):
 
 def test_labels_are_compared_by_the_log_loss_where_most_tasks_have_no_auc():
     rng = np.random.default_rng(0)
-    # Of 20 tasks, 15 have labels of one class.
-    sizes = np.repeat([20, 6], [5, 15])
-    labels = np.tile(["no", "yes"], 95).astype(object)
-    labels[100:] = "no"
+    # Of 8 tasks, 6 have labels of one class.
+    sizes = np.repeat([20, 6], [2, 6])
+    labels = np.tile(["no", "yes"], 38).astype(object)
+    labels[40:] = "no"
     frame = pd.DataFrame(
         {
-            "x": rng.normal(size=190),
-            "task": np.repeat(np.arange(20), sizes),
+            "x": rng.normal(size=76),
+            "task": np.repeat(np.arange(8), sizes),
             "y": labels,
         }
     )
-    options = {"target": "y", "task": "task", "methods": ["GraphMTLClassifier"]}
+    options = {"target": "y", "task": "task", **FEW}
+    options["methods"] = ["GraphMTLClassifier"]
     result = mtlrun.compare(frame, **options)
     assert result.board.metric == "log_loss"
     assert any("AUC of most tasks" in fact for fact in result.board.facts)
     by_auc = mtlrun.compare(frame, metric="auc", **options)
     assert by_auc.board.answer.decision == "no verdict"
     assert "--metric log_loss" in by_auc.board.answer.sentence
-    both_classes = frame.assign(y=np.tile(["no", "yes"], 95))
+    both_classes = frame.assign(y=np.tile(["no", "yes"], 38))
     assert mtlrun.compare(both_classes, **options).board.metric == "auc"

@@ -21,41 +21,31 @@ import pytest
 import mtlrun
 
 STORED = Path(__file__).with_name("compare_choices.json")
-TABLES = ("sleepstudy", "Machines", "slump", "flags", "tasks", "labels")
-SIMULATED = ("tasks", "labels")
+TABLES = ("Machines", "labels", "targets")
+SIMULATED = ("labels", "targets")
 
 
 def table(name, folder):
     """Return a table and the options that name its targets: published or simulated."""
-    if name in ("sleepstudy", "Machines"):
-        target, task = {
-            "sleepstudy": ("Reaction", "Subject"),
-            "Machines": ("score", "Worker"),
-        }[name]
-        frame = pd.read_csv(folder / "grouped" / f"{name}.csv.gz").drop(
-            columns="rownames", errors="ignore"
-        )
-        return frame.astype({task: str}), {"target": target, "task": task}
-    small = folder / "mulan-small"
-    if name == "slump":
-        return small / "slump.arff.gz", {"targets_last": 3}
-    if name == "flags":
-        return (small / "flags.arff.gz", small / "flags.xml"), {}
-    tasks, rows, labels = (5, 40, False) if name == "tasks" else (4, 45, True)
-    rng = np.random.default_rng(tasks)
-    X, ids = rng.normal(size=(tasks * rows, 5)), np.repeat(np.arange(tasks), rows)
-    W = rng.normal(size=5) + 0.6 * rng.normal(size=(tasks, 5))
-    y = (
-        (X * W[ids]).sum(axis=1)
-        + 0.5 * X[:, 0] ** 2
-        + rng.normal(size=tasks)[ids]
-        + rng.normal(size=len(ids))
-    )
-    frame = (
-        pd.DataFrame(X)
-        .add_prefix("x")
-        .assign(task=[f"t{t}" for t in ids], y=y > 0 if labels else y)
-    )
+    if name == "Machines":
+        frame = pd.read_csv(folder / "grouped" / "Machines.csv.gz")
+        frame = frame.drop(columns="rownames", errors="ignore")
+        return frame.astype({"Worker": str}), {"target": "score", "task": "Worker"}
+    rng = np.random.default_rng(4)
+    if name == "targets":
+        frame = pd.DataFrame(rng.normal(size=(40, 4)), columns=list("abcd"))
+        for target in ("y1", "y2"):
+            frame[target] = frame.a + 0.5 * frame.b**2 + rng.normal(size=40)
+        return frame, {"targets": ["y1", "y2"]}
+    n_tasks, n_rows = 3, 24
+    X = rng.normal(size=(n_tasks * n_rows, 5))
+    task = np.repeat(np.arange(n_tasks), n_rows)
+    W = rng.normal(size=5) + 0.6 * rng.normal(size=(n_tasks, 5))
+    levels = rng.normal(size=n_tasks)[task]
+    noise = rng.normal(size=len(task))
+    y = (X * W[task]).sum(axis=1) + 0.5 * X[:, 0] ** 2 + levels + noise
+    frame = pd.DataFrame(X).add_prefix("x")
+    frame = frame.assign(task=[f"t{t}" for t in task], y=y > 0)
     return frame, {"target": "y", "task": "task"}
 
 
@@ -72,7 +62,7 @@ def found(name, folder):
         warnings.simplefilter("ignore")
         data, options = table(name, folder)
         result = mtlrun.compare(
-            data, **options, repeats=1, racing=False, min_rows=4, jobs=1
+            data, **options, splits=2, repeats=1, racing=False, min_rows=4, jobs=1
         )
     return {
         entry.label: {

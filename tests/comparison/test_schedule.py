@@ -404,6 +404,7 @@ def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(
     assert any("50% of the training rows" in fact for fact in result.board.facts)
 
 
+@pytest.mark.slow
 def test_all_training_rows_are_used_where_one_split_is_in_time(without_deadline):
     result = mtlrun.compare(schools(n=800), methods=["GraphMTL"], budget=100, **QUICK)
     assert result.board.evaluation.train_share == 1

@@ -74,7 +74,7 @@ def school_table():
     return frame
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(8))
 def test_a_stored_frame_is_the_data_set_in_memory(tmp_path, seed):
     source, dataset = random_table(seed)
     described = store_table(source, dataset, tmp_path)

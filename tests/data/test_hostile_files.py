@@ -252,9 +252,7 @@ def test_object_arrays_are_not_unpickled(tmp_path: Path, name: str) -> None:
     else:
         with path.open("wb") as stream:
             np.savez(stream, X=np.array([[Escapes(marker)]], dtype=object))
-    with pytest.raises(
-        DataError, match=r"not an \.npz archive of plain arrays"
-    ) as caught:
+    with pytest.raises(DataError, match=r"\.npz") as caught:
         read_rows(path, Schema(1))
     assert "numpy.savez" in str(caught.value.remedy)
     assert not marker.exists()

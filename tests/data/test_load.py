@@ -59,9 +59,7 @@ def test_unknown_options_variants_and_data_sets_are_rejected(
     with pytest.raises(UnknownNameError) as caught:
         mine(split_row=1)
     assert not lacking(caught.value, "mine", "'split_row'", "'split_rows'?")
-    with pytest.raises(
-        UnknownNameError, match="unknown option of data set mine 'sampel'"
-    ):
+    with pytest.raises(UnknownNameError, match="'sampel'"):
         mine(sampel=1)
     with pytest.raises(
         UnknownNameError, match="unknown variant of simulated-rmtl 'valeu'"
@@ -112,9 +110,7 @@ def test_binary_labels_are_encoded_as_signs(mine: Any, own_set: Any) -> None:
     }
     assert prints == {plain.fingerprint, coded.fingerprint}
     assert len(prints) == 2
-    with pytest.raises(
-        DataError, match=r"coding must be one of -1/\+1, 0/1, not '1/2'"
-    ):
+    with pytest.raises(DataError, match=r"coding.*-1/\+1.*0/1.*'1/2'"):
         mine(coding="1/2")
     with pytest.raises(DataError, match="is for binary labels, not for regression"):
         load_dataset("simulated-fetr", coding="0/1")
@@ -199,7 +195,6 @@ def test_unknown_readers_are_rejected(own_set: Any, reader: str, message: str) -
 
 
 def test_the_package_imports_its_names_lazily() -> None:
-    assert set(mtlrun.data.__all__) == set(mtlrun.data._HOMES)
     assert all(getattr(mtlrun.data, name) is not None for name in mtlrun.data.__all__)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = mtlrun.data.nothing

@@ -115,9 +115,7 @@ def test_errors_about_a_table_name_file_line_and_column(tmp_path):
     with pytest.raises(DataError, match=r"table\.csv:3: the target contains 1e\+155"):
         make_dataset(read_table(_file(tmp_path, y=(1, 1e155))), roles)
     frame = pd.read_csv(_file(tmp_path)).assign(a=lambda t: t.a * 1e-200)
-    with pytest.raises(
-        DataError, match="data frame: the largest number in the feature 'a'"
-    ):
+    with pytest.raises(DataError, match="'a'"):
         make_dataset(table_of_frame(frame), roles)
 
 

@@ -275,6 +275,128 @@ def test_other_whole_numbers_are_numbers(counts):
     assert "visit" in dataset.features
 
 
+def error_of(cells):
+    """Return the error of a column of times with these cells in the first rows."""
+    column = pd.Series([*cells, *[cells[-1]] * (24 - len(cells))], dtype=object)
+    with pytest.raises(DataError) as caught:
+        dataset_of(visits(column), time="visit")
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["2020-01-31", "31.01.2020", "2020-02-01"], "formats"),
+        (["31.01.2020", "2020-01-31", "01.02.2020"], "formats"),
+        (["2020-01-31", "2020", "2020-02-01"], "numbers"),
+        (["2020", "2020-01-31", "2021"], "numbers"),
+        (["2020-01-31", "2020-01-31T10:00:00Z", "2020-02-01"], "time zone"),
+        (["2020-01-31T10:00:00Z", "2020-01-31", "2020-02-01T10:00:00Z"], "time zone"),
+        (["2020-01-31", "soon", "2020-02-01"], "neither"),
+        (["2020", "soon", "2021"], "neither"),
+    ],
+)
+def test_the_first_row_that_differs_is_named_with_its_kind(cells, kind, lacking):
+    kinds = {"formats", "numbers", "time zone", "neither"}
+    error = error_of(cells)
+    assert lacking(error, "row 2", kind) == []
+    problem = str(error).partition("\n")[0]
+    assert not any(other in problem for other in kinds - {kind})
+
+
+#: Whole numbers that are dates in one format alone, and whether they rank alike.
+WHOLE_NUMBERS = {
+    "%d%m%Y": ([31121999, 1012000, 15061999], False),
+    "%m%d%Y": ([12311999, 1132000, 6151999], False),
+    "%d%m%y": ([310199, 10200, 150699], False),
+    "%m%d%y": ([123199, 11300, 61599], False),
+    "%y%m%d": ([991231, 980115, 10113], False),
+    "%Y%m": ([202001, 202102, 202012], True),
+    "%Y%m%d%H%M": ([202001311030, 202101311030, 202012311030], True),
+    "%Y%m%d%H%M%S": ([20200131103000, 20210131103000, 20201231103000], True),
+}
+
+
+@pytest.mark.parametrize("form", WHOLE_NUMBERS)
+def test_whole_numbers_that_may_be_dates_need_the_same_ranks(form, lacking):
+    numbers, are_alike = WHOLE_NUMBERS[form]
+    if not are_alike:
+        assert lacking(error_of(numbers), "numbers", form) == []
+        return
+    dataset = dataset_of(visits(np.resize(numbers, 24)), time="visit")
+    schema = dataset.clock.times
+    assert (schema.kind, schema.formats) == (NUMBER, (form,))
+    with pytest.raises(DataError, match=form):
+        schema.refuse_counting("visit")
+
+
+def test_dates_without_an_order_name_their_formats(lacking):
+    error = error_of(["01.02.20", "05.03.21", "10.12.19"])
+    assert lacking(error, "%d.%m.%y", "%m.%d.%y") == []
+    assert "numbers" not in str(error)
+    schema = TimeSchema(DATE, ("%d/%m/%Y", "%m/%d/%Y"))
+    with pytest.raises(DataError) as caught:
+        schema.refuse_counting("visit")
+    assert lacking(caught.value, *schema.formats) == []
+
+
+def test_digits_of_early_years_are_dates():
+    dates = np.resize([18500615, 19400101, 18001231], 24)
+    assert trained_on(dates).clock.times == TimeSchema(DATE, ("%Y%m%d",))
+
+
+@pytest.mark.parametrize(
+    ("last", "first_year"), [(82, 1917), (83, 1917), (84, None), (66, 1909)]
+)
+def test_years_of_two_digits_lie_in_the_middle_of_a_century(last, first_year):
+    cells = [f"{k + 1}-Jan-{50 if k % 2 else last}" for k in range(24)]
+    if first_year is None:
+        assert "four digits" in error_of(cells).remedy
+    else:
+        assert trained_on(cells).clock.times.first_year == first_year
+
+
+def test_years_of_two_digits_may_end_this_year():
+    this_year = pd.Timestamp.now().year
+    times = trained_on([f"{k + 1}-Jan-{(this_year - k % 2) % 100}" for k in range(24)])
+    first_year = times.clock.times.first_year
+    assert first_year <= this_year - 1 < this_year <= first_year + 99
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        (TimeSchema(NUMBER), None),
+        (TimeSchema(NUMBER, ("%Y%m",)), None),
+        (TimeSchema(DATE), None),
+        (TimeSchema(DATE, ("%d.%m.%Y",)), ["'visit'", "%d.%m.%Y"]),
+        (TimeSchema(DATE, ("%d.%m.%y",), 1917), ["%d.%m.%y", "1917", "2016"]),
+    ],
+)
+def test_dates_with_several_interpretations_are_described(schema, words, lacking):
+    notes = schema.describe("visit")
+    assert len(notes) == (words is not None)
+    assert not notes or lacking(notes[0], *words) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "has_date"),
+    [
+        (TimeSchema(NUMBER), False),
+        (TimeSchema(DATE), True),
+        (TimeSchema(DATE, zone="UTC"), False),
+    ],
+)
+def test_a_wrong_cell_of_a_later_block_is_named_with_its_remedy(schema, has_date):
+    frame = visits(["soon"] * 24)
+    column = pd.Series([None, None, "soon"], name="visit")[1:]
+    with pytest.raises(DataError, match="row 22:") as caught:
+        schema.read(column[1:], table_of_frame(frame), 21)
+    with pytest.raises(DataError, match="row 22:"):
+        schema.read(column, table_of_frame(frame), 21)
+    assert ("2023-12-31" in caught.value.remedy) == has_date
+
+
 AWARE = days().tz_localize("Europe/Berlin")
 
 

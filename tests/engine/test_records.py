@@ -66,9 +66,7 @@ def test_a_record_under_another_name_is_rejected(tmp_path):
     stored = Store(tmp_path)
     stored.cells_folder.mkdir()
     stored.path("b").write_text(record("a").line())
-    with pytest.raises(
-        ValueError, match=r"cells/b\.json is damaged: it holds the cell a"
-    ):
+    with pytest.raises(ValueError, match=r"cells/b\.json"):
         stored.read("b")
 
 

@@ -216,9 +216,7 @@ def test_ids_with_a_two_dimensional_target_are_rejected(ragged):
 def test_ids_are_required_after_a_fit_with_ids(ragged):
     X, y, ids = ragged
     model = IndependentRidge().fit(X, y, task_id=ids)
-    with pytest.raises(
-        ValueError, match="task_id is required: the model was fitted on 3 tasks"
-    ):
+    with pytest.raises(ValueError, match=r"task_id.*3"):
         model.predict(X)
 
 
@@ -226,9 +224,7 @@ def test_unknown_tasks_are_listed_or_get_the_mean(ragged):
     X, y, ids = ragged
     model = IndependentRidge().fit(X, y, task_id=ids)
     odd = np.array(["a", "z", "y"])
-    with pytest.raises(
-        ValueError, match=r"2 task\(s\).*'y', 'z'; it was fitted on 3 tasks"
-    ):
+    with pytest.raises(ValueError, match=r"2.*'y'.*'z'.*3"):
         model.predict(X[:3], task_id=odd)
     model.set_params(unseen="mean")
     mean = X[1:3] @ model.coef_.mean(axis=0) + model.intercept_.mean()
@@ -289,9 +285,7 @@ def test_an_invalid_task_column_is_reported(column, X, message):
 
 def test_task_ids_and_a_task_column_together_are_rejected(ragged):
     X, y, ids = ragged
-    with pytest.raises(
-        ValueError, match="either as task_id or in the column task_column=0"
-    ):
+    with pytest.raises(ValueError, match=r"task_id.*task_column=0"):
         IndependentRidge(task_column=0).fit(X, y, task_id=ids)
 
 
@@ -330,16 +324,9 @@ def test_invalid_data_are_reported(X, y, message):
 
 def test_parameters_are_checked_in_fit(ragged):
     X, y, _ = ragged
-    with pytest.raises(
-        ValueError, match=r"alpha must be a float in \[0, inf\), got -1"
-    ):
+    with pytest.raises(ValueError, match=r"alpha.*\[0.*-1"):
         IndependentRidge(alpha=-1).fit(X, y)
-    with pytest.raises(
-        ValueError,
-        match=(
-            r"unseen must be one of 'error', 'mean', got 'maen'; did you mean 'mean'\?"
-        ),
-    ):
+    with pytest.raises(ValueError, match=r"unseen.*'error'.*'mean'.*'maen'.*'mean'"):
         IndependentRidge(unseen="maen").fit(X, y)
 
 

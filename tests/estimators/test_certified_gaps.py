@@ -66,7 +66,7 @@ def test_a_converged_fit_has_a_gap_within_its_tolerance(name, place):
 def test_the_kernel_svm_is_certified_or_warns(seed, offset, fit_intercept):
     X, y, ids = rows(offset, 1.0, seed)
     labels = np.where(y > 0, 1, -1)
-    model = MultiTaskKernelSVC(fit_intercept=fit_intercept, max_iter=100_000)
+    model = MultiTaskKernelSVC(fit_intercept=fit_intercept, max_iter=20_000)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(X, labels, task_id=ids)

@@ -273,9 +273,7 @@ def test_metag_accepts_more_features_than_rows_and_weights():
 @pytest.mark.parametrize("model", [CMTL, Whom, CoClus])
 def test_more_clusters_than_tasks_are_rejected(model, data):
     X, y, ids = data
-    with pytest.raises(
-        ValueError, match="n_task_clusters=7, but there are only 6 tasks; use at most 6"
-    ):
+    with pytest.raises(ValueError, match=r"n_task_clusters=7.*6.*6"):
         model(n_task_clusters=7).fit(X, y, task_id=ids)
     assert model().fit(X, y, task_id=ids).n_task_clusters_ == 3
 
@@ -313,7 +311,7 @@ def test_clusters_may_be_given_as_a_fraction_of_the_tasks(part, clusters):
 def test_a_fraction_of_the_tasks_is_below_one(model):
     with pytest.raises(
         ValueError,
-        match=r"n_task_clusters must be an int in \[1, inf\) or a float in \(0, 1\)",
+        match=r"n_task_clusters.*\[1.*\(0.*1\)",
     ):
         model(n_task_clusters=1.5).fit(*planted(np.eye(2))[:2])
 

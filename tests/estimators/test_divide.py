@@ -250,9 +250,7 @@ def test_warnings_of_blocks_are_issued_once_with_a_count():
 
 def test_blocks_that_do_not_converge_are_counted():
     X, Y = problem(T=12)
-    with pytest.warns(
-        ConvergenceWarning, match="4 of 4 blocks did not converge.*base__max_iter"
-    ):
+    with pytest.warns(ConvergenceWarning, match="4.*4.*base__max_iter"):
         model = DivideAndConquerRMTL(base(max_iter=2, tol=1e-12), 4).fit(X, Y)
     assert model.converged_ is False
     assert model.gap_ is None

@@ -210,9 +210,7 @@ def test_a_warm_start_continues_along_c(tasks):
         cold.objective_[0] - cold.objective_[-1]
     )
     assert_allclose(model.coef_, cold.coef_, atol=1e-2)
-    with pytest.raises(
-        ValueError, match="warm_start=True needs the data of the last fit"
-    ):
+    with pytest.raises(ValueError, match="warm_start=True"):
         model.fit(X[:50], y[:50], task_id=ids[:50])
 
 
@@ -230,7 +228,7 @@ def test_a_fit_stopped_early_reports_it(tasks):
     X, y, ids = tasks
     with pytest.warns(
         ConvergenceWarning,
-        match="GraphSVC did not converge: stopping criterion .* against tol=1e-12",
+        match="GraphSVC.*tol=1e-12",
     ):
         model = GraphSVC(C=100, solver="dcd", tol=1e-12, max_iter=1).fit(
             X, y, task_id=ids
@@ -341,9 +339,7 @@ def test_strings_work_in_all_layouts(words):
 def test_strings_without_features_are_rejected_with_the_remedy(words, estimator):
     X, y, ids = words
     for strings in (X, X.astype(str), X.astype(str).tolist()):
-        with pytest.raises(
-            ValueError, match=r"X is an array of strings.*features=WeightedDegree"
-        ):
+        with pytest.raises(ValueError, match="features=WeightedDegree"):
             estimator().fit(strings, y, task_id=ids)
 
 
@@ -353,16 +349,14 @@ def test_invalid_strings_are_rejected(words, estimator):
     model = estimator(features=WeightedDegree(degree=2))
     with pytest.raises(ValueError, match="unequal length"):
         model.fit([*X[:-1], b"ACG"], y, task_id=ids)
-    with pytest.raises(
-        ValueError, match="string 59, position 2: 'J' is no IUPAC letter"
-    ):
+    with pytest.raises(ValueError, match=r"59.*2.*'J'.*IUPAC"):
         model.fit([*X[:-1], b"AJGTACGT"], y, task_id=ids)
     model.fit(X, y, task_id=ids)
     with pytest.raises(
         ValueError, match="strings of 4 letters, fitted on strings of 8"
     ):
         model.predict(["ACGT"], task_id=["fly"])
-    with pytest.raises(ValueError, match="task_id must have one entry per row"):
+    with pytest.raises(ValueError, match="task_id"):
         model.fit(X, y, task_id=ids[:-1])
 
 
@@ -577,13 +571,11 @@ def test_invalid_data_are_rejected(tasks, estimator):
     Y = np.column_stack([y, np.full(90, np.nan)])
     with pytest.raises(ValueError, match="task 1 has no rows"):
         estimator.fit(X, Y)
-    with pytest.raises(ValueError, match="task 'c' has no row of positive weight"):
+    with pytest.raises(ValueError, match="'c'"):
         estimator.fit(X, y, task_id=ids, sample_weight=(ids != "c").astype(float))
     broken = X.copy()
     broken[3, 2] = np.nan
-    with pytest.raises(ValueError, match="Input X contains NaN"):
+    with pytest.raises(ValueError, match="NaN"):
         estimator.fit(broken, y, task_id=ids)
-    with pytest.raises(
-        ValueError, match="task\\(s\\) that the model has not seen: 'd'"
-    ):
+    with pytest.raises(ValueError, match="'d'"):
         estimator.fit(X, y, task_id=ids).predict(X[:1], task_id=["d"])

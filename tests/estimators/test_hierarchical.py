@@ -413,12 +413,11 @@ def levels(seed, T, n, std, slope_std=0.0):
     return x[:, None], y, ids
 
 
-@pytest.mark.parametrize("std", [0.5, 2.0])
-@pytest.mark.parametrize("T", [2, 3, 4, 6, 10, 11, 20])
+@pytest.mark.parametrize(("T", "std"), [(2, 0.5), (4, 2.0), (10, 0.5), (11, 2.0)])
 def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
     covered = []
     widths = []
-    for seed in range(120):
+    for seed in range(60):
         X, y, ids = levels(seed, T, n=8, std=std)
         model = HierarchicalMTL("intercept", unseen="mean").fit(X, y, task_id=ids)
         mean, deviation = model.predict([[0.0]], task_id=[99], return_std=True)
@@ -432,11 +431,11 @@ def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
     assert np.median(widths) < (2.2 if T > 2 else 4.6) * known_std
 
 
-@pytest.mark.parametrize("covariance", ["scalar", "diagonal", "full"])
+@pytest.mark.parametrize("covariance", ["scalar", "full"])
 def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
     rng = np.random.default_rng(0)
     covered = []
-    for seed in range(80):
+    for seed in range(40):
         X, y, ids = levels(seed, 5, n=12, std=1.0, slope_std=0.7)
         model = HierarchicalMTL(covariance, unseen="mean").fit(X, y, task_id=ids)
         rows = rng.normal(size=(20, 1))
@@ -448,10 +447,12 @@ def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
     assert 0.93 <= np.mean(covered) <= 0.98
 
 
-@pytest.mark.parametrize("covariance", ["auto", "scalar", "diagonal"])
+@pytest.mark.parametrize(
+    "covariance", ["scalar", pytest.param("auto", marks=pytest.mark.slow)]
+)
 def test_t_intervals_of_the_mean_slope_have_their_coverage(covariance):
     inside = []
-    for seed in range(300):
+    for seed in range(150):
         X, y, ids = levels(seed, 12, n=10, std=1.0, slope_std=0.3)
         model = HierarchicalMTL(covariance).fit(X, y, task_id=ids)
         half = student_t.ppf(0.975, model.mean_coef_df_) * model.mean_coef_std_

@@ -135,14 +135,12 @@ def test_invalid_use_is_rejected():
         PerTask(Ridge()).fit(X, np.column_stack([y, y]), task_id=ids)
     with pytest.raises(ValueError, match=r"task_id=np\.repeat"):
         PerTask(Ridge()).fit([X, X], [y, y])
-    with pytest.raises(ValueError, match="task '1' has no observed target"):
+    with pytest.raises(ValueError, match="'1'"):
         PerTask(Ridge()).fit(X, np.column_stack([y, np.full(len(y), np.nan)]))
     with pytest.raises(ValueError, match="no rows"):
         PerTask(Ridge()).fit(X[:0], y[:0], task_id=ids[:0])
     model = PerTask(Ridge()).fit(X, y, task_id=ids)
-    with pytest.raises(
-        ValueError, match="task_id is required: the model was fitted on 3 tasks"
-    ):
+    with pytest.raises(ValueError, match=r"task_id.*3"):
         model.predict(X)
     with pytest.raises(ValueError, match="'d'"):
         model.predict(X[:1], task_id=["d"])

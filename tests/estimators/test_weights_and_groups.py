@@ -154,7 +154,7 @@ def test_an_entry_of_weight_0_is_a_missing_target_of_a_shared_design(name):
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_task_of_weight_0_is_rejected(name):
     X, y, tasks, _ = rows()
-    with pytest.raises(ValueError, match="'q' has no row of positive weight"):
+    with pytest.raises(ValueError, match="'q'"):
         PLAIN[name].fit(X, y, task_id=tasks, sample_weight=(tasks != "q") * 1.0)
 
 

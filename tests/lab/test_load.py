@@ -320,7 +320,7 @@ def test_profiles_must_be_mappings(lab):
     path = lab.write(
         VALID.partition("profiles:")[0] + "profiles: [smoke]\n", "bad.yaml"
     )
-    with pytest.raises(ConfigError, match="'profiles' must be a mapping"):
+    with pytest.raises(ConfigError, match="'profiles'"):
         validate_file(path)
 
 
@@ -451,9 +451,7 @@ def test_experiments_are_found_by_name(tmp_path):
     assert find("table1", tmp_path) == tmp_path / "b/table1.yaml"
     with pytest.raises(ConfigError, match=r"'fig2'.*b/fig2, c/fig2"):
         find("fig2", tmp_path)
-    with pytest.raises(
-        UnknownNameError, match=r"unknown experiment 'tabel1'\nDid you mean .*'table1'"
-    ):
+    with pytest.raises(UnknownNameError, match=r"'tabel1'(.|\n)*'table1'"):
         find("tabel1", tmp_path)
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: no such file"):
         find("nowhere.yaml", tmp_path)

@@ -95,9 +95,7 @@ def test_a_swept_ratio_needs_random_splits(lab):
     text = with_datasets(
         lab, own_sections(lab, "split: {kind: kfold, folds: 3}")
     ).replace("kind: evaluate", "kind: sweep")
-    with pytest.raises(
-        ConfigError, match="a kfold split has no 'train' that could change"
-    ):
+    with pytest.raises(ConfigError, match="'train'"):
         lab.plan(text + "sweep: {name: ratio, split: train, values: [0.3, 0.5]}\n")
 
 
@@ -158,9 +156,7 @@ def test_the_parts_are_disjoint_and_have_the_requested_sizes(dataset):
 
 def test_a_validation_fraction_that_leaves_no_rows_is_rejected():
     loaded = load_dataset("simulated-rmtl", n=60, d=8, m=6, rank=2)
-    with pytest.raises(
-        ValueError, match=r"validation=0.001 leaves a part empty \(0 of 42 rows\)"
-    ):
+    with pytest.raises(ValueError, match=r"validation=0.001.*\(0.*42"):
         parts(loaded, validation=0.001)
 
 
@@ -260,7 +256,7 @@ claims:
       - {kind: rejections, control: strong, at_least: 1}
       - {kind: value, quantity: average_rank, of: weak, at_most: 2}
 """
-    with pytest.raises(ConfigError, match="ranks need the section 'statistics'"):
+    with pytest.raises(ConfigError, match="'statistics'"):
         lab.plan(lab.tiny + claim)
     plan = lab.plan(
         lab.tiny.replace("kind: evaluate", "kind: test") + STATISTICS + claim
@@ -272,7 +268,7 @@ claims:
     }
     with pytest.raises(ConfigError, match="unknown method 'stron'"):
         lab.plan(lab.tiny + STATISTICS.replace("strong", "stron"))
-    with pytest.raises(ConfigError, match="unknown metric of this experiment 'mse'"):
+    with pytest.raises(ConfigError, match="'mse'"):
         lab.plan(lab.tiny + STATISTICS.replace("auc", "mse"))
 
 

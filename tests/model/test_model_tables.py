@@ -124,7 +124,7 @@ def test_trees_have_the_features_of_their_forest():
         ExtraTreesRegressor(2, random_state=0).fit(x, Y) for x in (X[:, :2], X)
     )
     forest.estimators_ = other.estimators_
-    with pytest.raises(DataError, match="ExtraTreesRegressor in it is damaged"):
+    with pytest.raises(DataError, match="ExtraTreesRegressor"):
         check_indices(forest, "model.skops", REMEDY)
 
 
@@ -186,7 +186,7 @@ def test_support_vectors_have_coefficients(tmp_path, name):
     model = SVR().fit(X, Y[:, 0])
     check_indices(model, "model.skops", REMEDY)
     setattr(model, name, getattr(model, name)[..., :-1])
-    with pytest.raises(DataError, match="a SVR in it is damaged"):
+    with pytest.raises(DataError, match="SVR"):
         check_indices(model, "model.skops", REMEDY)
 
 
@@ -195,7 +195,7 @@ def test_indices_of_sparse_matrices_are_columns(tmp_path):
     model.graph = sp.csr_array(np.eye(2))
     assert _loaded(tmp_path / "whole", model).estimator.graph.shape == (2, 2)
     model.graph.indices[:] = 1000
-    with pytest.raises(DataError, match=r"model\.skops: a csr_array in it is damaged"):
+    with pytest.raises(DataError, match=r"model\.skops.*csr_array"):
         _loaded(tmp_path / "changed", model)
 
 
@@ -206,7 +206,7 @@ def test_forged_positions_of_string_features_are_not_used():
     step._start = np.full(6, 1 << 40)
     np.testing.assert_array_equal(step.transform(strings).toarray(), before)
     step.degree = 60
-    with pytest.raises(ValueError, match="degree must be an int from 1 to 31"):
+    with pytest.raises(ValueError, match=r"degree.*1.*31"):
         step.transform(strings)
 
 

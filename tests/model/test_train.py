@@ -339,9 +339,7 @@ def test_multiclass_sets_are_trained(tmp_path, run):
     def load(*overrides):
         return load_training(path, overrides=overrides, data_dir=folder)
 
-    with pytest.raises(
-        ConfigError, match="has 3 classes, but IndependentRidge needs binary"
-    ):
+    with pytest.raises(ConfigError, match=r"3.*IndependentRidge"):
         train(load(), output=tmp_path / "out", data_dir=folder)
     outcome = train(
         load("method='sklearn.linear_model:LogisticRegression'"),

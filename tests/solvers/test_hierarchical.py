@@ -127,7 +127,6 @@ def test_wide_designs_have_the_value_of_their_normal_equations(
     data = of_data(TaskData.from_matrix(X, Y))[0]
     columns = np.arange(1, data.p) if shrink else None
     m = Marginal(data, None, method, columns)
-    assert m._has_one_design
     Theta = np.random.default_rng(4).random(data.p)
     kappa = 0.7 if shrink else None
     value = m(Theta, kappa)

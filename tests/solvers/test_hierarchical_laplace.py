@@ -1,6 +1,7 @@
 """Laplace's approximation: derivatives, brute force, invariances, degenerate tables."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from numpy.testing import assert_allclose
 from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
+from scipy.stats import t as student_t
+from scipy.stats import ttest_1samp
 
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import standardized
@@ -18,6 +21,7 @@ from mtlrun.solvers.hierarchical.logistic import (
     LogisticProblem,
     fit_logistic,
     pooled,
+    predicts_better,
     rows_of,
 )
 
@@ -234,6 +238,58 @@ def test_a_model_without_tasks_is_logistic_regression():
     assert_allclose(
         model.fit.value.information, (A.T * (p * (1 - p))) @ A, rtol=1e-9, atol=1e-9
     )
+
+
+def test_standard_deviations_are_those_of_the_joint_curvature():
+    X, y, ids = table(T=5, rows=(2, 8))
+    data = TaskData.from_stacked(X, np.where(y > 0, 1.0, -1.0), ids)
+    n_tasks = data.n_tasks + 1
+    m = Laplace(rows_of(data, standardized(data, True)), n_tasks, np.arange(3), 0.0)
+    Theta = np.diag([0.8, 0.5, 1.5]) + 0.2
+    value = m(np.array([0.3, 1.0, -0.5]), Theta)
+    A = np.column_stack([np.ones(len(y)), (X - X.mean(axis=0)) / X.std(axis=0)])
+    # Second derivatives in the mean and the deviations of all tasks; the last has no
+    # rows.
+    H = np.kron(np.eye(1 + n_tasks), np.linalg.inv(Theta))
+    H[:3, :3] = 0.0
+    for t in range(5):
+        rows = A[ids == t]
+        p = expit(rows @ m.coefficients(value)[t])
+        of_rows = (rows.T * (p * (1 - p))) @ rows
+        deviations = slice(3 + 3 * t, 6 + 3 * t)
+        H[:3, :3] += of_rows
+        H[:3, deviations] += of_rows
+        H[deviations, :3] += of_rows
+        H[deviations, deviations] += of_rows
+    covariance = np.linalg.inv(H)
+    L = np.array([[1.0, 0, 0], [0.2, -1.0, 2.0]])
+    expected = np.zeros((n_tasks, 2))
+    for t in range(n_tasks):
+        of_task = np.zeros((2, len(H)))
+        of_task[:, :3] = L
+        of_task[:, 3 + 3 * t : 6 + 3 * t] = L
+        expected[t] = np.sqrt(np.diag(of_task @ covariance @ of_task.T))
+    assert_allclose(m.predict_std(value, L), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_tasks", [1, 2, 3, 12])
+@pytest.mark.parametrize("p_value", [0.02, 0.03])
+def test_a_larger_structure_needs_lower_losses_of_left_out_rows(n_tasks, p_value):
+    differences = np.linspace(-1.0, 1.0, n_tasks)
+    if n_tasks > 1:
+        error = differences.std(ddof=1) / np.sqrt(n_tasks)
+        differences += student_t.ppf(p_value, n_tasks - 1) * error
+        assert ttest_1samp(differences, 0, alternative="less").pvalue == pytest.approx(
+            p_value
+        )
+
+    def fitted(losses):
+        m = SimpleNamespace(T=n_tasks, leave_one_out=lambda value: losses)
+        return SimpleNamespace(m=m, fit=SimpleNamespace(value=None))
+
+    losses = np.full(n_tasks, 5.0)
+    is_better = predicts_better(fitted(losses + differences), fitted(losses))
+    assert is_better == (p_value < 0.025 and n_tasks > 1)
 
 
 @pytest.mark.every(3)

@@ -197,7 +197,7 @@ def maximum_likelihood(X, y, ids, n_tasks):
     return np.exp(best.x[1]), -best.fun, best.x[2]
 
 
-@pytest.mark.parametrize("sd", [1.0, 2.0, 3.0, 4.0, 6.0])
+@pytest.mark.parametrize("sd", [1.0, 4.0])
 def test_estimates_from_pairs_are_near_the_exact_maximum_likelihood(sd):
     X, y, ids = simulated(3, sd)
     exact, log_likelihood, slope = maximum_likelihood(X, y, ids, 600)

@@ -291,9 +291,9 @@ def test_warm_start_and_callback_work():
 
 def test_unsupported_problems_are_rejected():
     data = problem(10, labels=True)
-    with pytest.raises(ValueError, match="variant must be one of"):
+    with pytest.raises(ValueError, match="variant"):
         solve_ladm(data, SquaredLoss(), ROBUST, variant="printed")
-    with pytest.raises(ValueError, match="stop='gap' needs the penalized objective"):
+    with pytest.raises(ValueError, match="stop='gap'"):
         solve_ladm(data, SquaredLoss(), ROBUST, variant="paper", stop="gap")
     with pytest.raises(ValueError, match="not LogisticLoss"):
         solve_ladm(data, LogisticLoss(), ROBUST, variant="paper")

@@ -162,7 +162,7 @@ def test_a_gain_that_follows_from_the_properties_is_predicted_and_noise_is_not(w
 
 
 @pytest.mark.slow
-def test_a_table_left_out_reveals_nothing_about_itself(write):
+def test_a_table_left_out_reveals_nothing_about_itself(write, few_draws):
     """Each table has one gain without any informative property, so the sign of the
     other tables is wrong for each.
     """
@@ -176,7 +176,7 @@ def test_a_table_left_out_reveals_nothing_about_itself(write):
 
 
 @pytest.mark.slow
-def test_real_tables_can_be_predicted_from_simulated_ones(write):
+def test_real_tables_can_be_predicted_from_simulated_ones(write, few_draws):
     name = write(gains(lambda t, rng: rng.normal(), kinds=("groups", "simulated")))
     assert prediction(None, seed=0, published=name, real=True).values["tables"] == 6
 

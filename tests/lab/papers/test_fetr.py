@@ -80,7 +80,7 @@ def test_a_closed_form_that_is_too_large_is_reported_with_its_size_and_not_tried
 
 
 def test_an_unknown_solver_is_rejected():
-    with pytest.raises(ValueError, match=r"must be one of .* got 'newton'"):
+    with pytest.raises(ValueError, match="'newton'"):
         w_step_seconds(SMALL, seed=0, solver="newton")
 
 
@@ -139,9 +139,7 @@ def test_runs_that_end_elsewhere_have_no_seconds_to_the_best_objective():
 
 
 def test_an_unknown_algorithm_is_rejected():
-    with pytest.raises(
-        ValueError, match=r"algorithm must be one of coordinate, .* got 'newton'"
-    ):
+    with pytest.raises(ValueError, match=r"algorithm.*'newton'"):
         fetr_convergence(SMALL, seed=0, algorithm="newton")
 
 
@@ -369,7 +367,5 @@ def test_printed_errors_near_the_bound_of_linear_models_have_no_order():
 
 
 def test_a_missing_table_is_named():
-    with pytest.raises(
-        ConfigError, match=r"no file of published numbers 'fetr/none\.csv'"
-    ):
+    with pytest.raises(ConfigError, match=r"'fetr/none\.csv'"):
         audit_table(None, seed=0, published=["fetr/none.csv", "fetr/bound.csv"])

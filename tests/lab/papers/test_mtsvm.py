@@ -154,7 +154,7 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual_or_primal_value():
     )  # The best dual value is not certified.
     assert mtsvm_runs.time_to(points, 1e-2, "primal") == 3.0
     assert mtsvm_runs.time_to(points, 0.1, "primal") == 2.0
-    with pytest.raises(ValueError, match="precision must be gap"):
+    with pytest.raises(ValueError, match="precision"):
         mtsvm_runs.time_to(points, 1e-2, "objective")
 
 
@@ -392,7 +392,7 @@ def test_libsvm_is_timed_by_the_given_clock(plane, set_clock):
 
 
 def test_unknown_solvers_are_rejected(plane):
-    with pytest.raises(ValueError, match="solver must be one of"):
+    with pytest.raises(ValueError, match="solver"):
         mtsvm.svm_seconds(plane, seed=0, solver="smo")
 
 

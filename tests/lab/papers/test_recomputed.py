@@ -115,9 +115,8 @@ def iterations_of_ladm(s, Y, lam, beta, tol, every=5):
 
 @pytest.mark.data
 @pytest.mark.slow
-@pytest.mark.parametrize("coding", ["0/1", "-1/+1"])
-def test_ladm_takes_fewer_iterations_than_apg_on_enron(coding):
-    data = loaded("enron", coding=coding)
+def test_ladm_takes_fewer_iterations_than_apg_on_enron():
+    data = loaded("enron", coding="0/1")
     train, _ = rows_of(data.n_samples, 0.4)
     X, Y = data.X[train].toarray(), data.y[train]
     U, s, _ = np.linalg.svd(X, full_matrices=False)
