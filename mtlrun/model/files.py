@@ -272,7 +272,9 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
     trusted = {name.replace(":", ".") for name in trust}
     try:
         _refuse_large(archive, str(file))
-        for type_name in trusted.intersection(_unknown_types(archive)):
+        # Without trusted names the archive is not read once more for its types.
+        named_types = trusted.intersection(_unknown_types(archive)) if trusted else ()
+        for type_name in named_types:
             # The module may be in the current folder, where skops does not look. If it
             # cannot be imported, loading the archive raises the error.
             with contextlib.suppress(ImportError):

@@ -118,6 +118,24 @@ def test_one_hot_features_have_names(tmp_path):
     assert load_model(tmp_path).scores(strings).shape == (10,)
 
 
+def test_an_archive_is_read_for_its_types_only_where_the_user_trusts_some(
+    tmp_path, monkeypatch
+):
+    save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
+    readings = []
+    unknown_types = models._unknown_types
+
+    def counted(archive, *trusted):
+        readings.append(trusted)
+        return unknown_types(archive, *trusted)
+
+    monkeypatch.setattr(models, "_unknown_types", counted)
+    load_model(tmp_path)
+    assert len(readings) == 0
+    load_model(tmp_path, ["a.Class"])
+    assert len(readings) == 1
+
+
 def test_a_model_without_coefficients_removes_those_of_an_earlier_one(tmp_path):
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
     bayes = PerTask(GaussianNB()).fit(X, Y)
