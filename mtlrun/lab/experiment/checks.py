@@ -34,7 +34,6 @@ from mtlrun.data.sets.files import data_directory
 from mtlrun.data.sets.load import check_options, source_path
 from mtlrun.errors import ConfigError, UserError, shorten, suggest
 from mtlrun.lab.experiment.claims import (
-    AVERAGE_RANK,
     DATASET,
     QUANTITIES,
     VERDICT_WORDS,
@@ -135,7 +134,6 @@ def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Fi
     yield from _check_names(data, cards)
     yield from _check_metrics_of_numbers(data, cards)
     yield from _check_sweep(data)
-    yield from _check_claims(data)
     if isinstance(data.get("published"), str):
         yield from _report_error(read_curves, data["published"], ("published",))
 
@@ -517,7 +515,6 @@ def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Findi
     for i, entry in enumerate(_dataset_entries(data)):
         dataset_path: KeyPath = ("datasets", i)
         name = entry.get("id")
-        yield from _check_name(name, cards, (*dataset_path, "id"), "data set")
         if isinstance(name, str) and name in cards:
             yield from _check_options(entry, cards[name], dataset_path)
     yield from _check_metrics(data)
@@ -562,13 +559,12 @@ def context_of(
         *_values(data, "datasets", ANY, "metrics", ANY),
     ]
     metrics = list(dict.fromkeys(name for name in metrics if isinstance(name, str)))
-    cards = card_paths(data_directory(data_dir))
     names = {
         "method": _values(data, "methods", ANY, "label"),
         "metric": METRIC_INFO,
         "metric of this experiment": metrics,
         "quantity": [*metrics, *QUANTITIES],
-        "data set": [*_dataset_names(data), *cards],
+        "data set": card_paths(data_directory(data_dir)),
         # Analyses of published numbers have no data set.
         DATASET: [*dataset_names] or [PUBLISHED_NUMBERS],
         "verdict": [*VERDICT_WORDS, *VERDICTS],
@@ -578,8 +574,16 @@ def context_of(
         kind: [name for name in valid_names if isinstance(name, str)]
         for kind, valid_names in names.items()
     }
-    axis = _section(data, "sweep").get("name")
-    return Context(texts, axis)
+    params: dict[str, set[str]] = {}
+    for _, method in _items(data, "methods", ANY):
+        label = str(_as_dict(method).get("label"))
+        params.setdefault(label, set()).update(_section(_as_dict(method), "params"))
+    return Context(
+        texts,
+        params,
+        has_ranks=bool(data.get("statistics")),
+        axis=_section(data, "sweep").get("name"),
+    )
 
 
 def _check_metrics(data: dict[str, Any]) -> Iterator[Finding]:
@@ -672,43 +676,6 @@ def _has(method: dict[str, Any], parameter: str) -> bool:
         return has_parameter(estimator, params, parameter)
     except UserError:
         return False
-
-
-def _check_claims(data: dict[str, Any]) -> Iterator[Finding]:
-    """Check that claims can be tested."""
-    for path, check in _items(data, "claims", ANY, "checks", ANY):
-        if not isinstance(check, dict):
-            continue
-        if _has_ranks(check) and not data.get("statistics"):
-            message = "ranks need the section 'statistics'"
-            yield Finding((*path, "kind"), message)
-        yield from _check_stopped(check, path, data)
-
-
-def _has_ranks(check: dict[str, Any]) -> bool:
-    """Whether a check is about ranks over data sets."""
-    return check.get("kind") == "rejections" or check.get("quantity") == AVERAGE_RANK
-
-
-def _check_stopped(
-    check: dict[str, Any], path: KeyPath, data: dict[str, Any]
-) -> Iterator[Finding]:
-    """Check that methods of a check set the parameter after which fits were stopped."""
-    limit = _section(check, "stopped").get("at_least")
-    if not limit or not isinstance(limit, str):
-        return
-    for label in [*as_list(check.get("of")), *as_list(check.get("over"))]:
-        if not any(limit in params for params in _params_of(label, data)):
-            message = f"method {label!r} does not set the parameter {limit!r}"
-            yield Finding((*path, "stopped"), message)
-
-
-def _params_of(label: object, data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the parameters of the methods with a label."""
-    methods = [_as_dict(method) for method in as_list(data.get("methods"))]
-    return [
-        _section(method, "params") for method in methods if method.get("label") == label
-    ]
 
 
 def read_curves(name: str) -> dict[str, Any]:

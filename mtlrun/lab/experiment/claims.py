@@ -20,6 +20,7 @@ from pydantic import (
     PlainSerializer,
     ValidationInfo,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic_core import PydanticCustomError
@@ -233,12 +234,18 @@ class Context:
     ----------
     names : mapping of str to collection of str
         Valid names of each kind, such as ``method``.
+    params : mapping of str to collection of str
+        Parameters that the methods with a label set.
+    has_ranks : bool
+        Whether the methods are ranked over the data sets.
     axis : str or None
         Name of the axis of a sweep, which names of data sets may be followed by.
     """
 
     names: Mapping[str, Collection[str]]
-    axis: str | None = None
+    params: Mapping[str, Collection[str]]
+    has_ranks: bool
+    axis: str | None
 
     def without_axis(self, name: str) -> str:
         """Return the name of a data set without the value of the axis."""
@@ -427,6 +434,30 @@ class Check(StrictModel):
         description="Claimed size of the number in orders of magnitude, rounded as printed: "
         "3 is 2.5 to 3.5, and 2.5 is 2.25 to 2.75.",
     )
+
+    @field_validator("kind", "quantity")
+    @classmethod
+    def _has_ranks(cls, value: str | None, info: ValidationInfo) -> str | None:
+        is_ranked = value in ("rejections", AVERAGE_RANK)
+        context = info.context
+        if is_ranked and isinstance(context, Context) and not context.has_ranks:
+            raise ValueError("ranks need the section 'statistics'")
+        return value
+
+    @field_validator("stopped")
+    @classmethod
+    def _sets_limit(
+        cls, stopped: Stopped | None, info: ValidationInfo
+    ) -> Stopped | None:
+        context = info.context
+        if isinstance(context, Context) and stopped and stopped.at_least:
+            for label in [*info.data.get("of", ()), *info.data.get("over", ())]:
+                if stopped.at_least not in context.params[label]:
+                    raise ValueError(
+                        f"method {label!r} does not set the parameter "
+                        f"{stopped.at_least!r}"
+                    )
+        return stopped
 
     @model_validator(mode="after")
     def _fields_of_kind(self) -> Check:

@@ -32,6 +32,7 @@ from mtlrun.engine.environment import private_path
 from mtlrun.lab.experiment.claims import (
     Claim,
     Count,
+    DatasetName,
     Fraction,
     Limits,
     Main,
@@ -261,7 +262,7 @@ class DatasetSpec(BaseModel):
     """
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-    id: str = Field(description="Name of the data set.")
+    id: Annotated[str, known("data set")] = Field(description="Name of the data set.")
     label: str = Field(default="", description="Label in tables. Default: the id.")
     split: SplitSpec | None = Field(
         default=None, description="Split in place of the split of the experiment."
@@ -358,9 +359,7 @@ class MethodSpec(StrictModel):
         default=None,
         description="Feature step in place of the step of the data set or experiment.",
     )
-    datasets: (
-        Annotated[list[Annotated[str, known("data set")]], Field(min_length=1)] | None
-    ) = Field(
+    datasets: Annotated[list[DatasetName], Field(min_length=1)] | None = Field(
         default=None,
         description="Ids or labels of the data sets with this row. Default: all.",
     )
