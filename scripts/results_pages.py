@@ -93,7 +93,7 @@ LEGEND = (
     "it follows from a calculation. Claims without a comparison were *not run*, need "
     "data that are *not public* or not at hand, or are *not testable* at all. A point of AUC or "
     "accuracy is 0.01. Each verdict links to the report with all comparisons behind"
-    " it."
+    " it; where a second run tests the claim, its data link to that report."
 )
 
 #: Above the table of claims on other data.
@@ -392,13 +392,9 @@ def _table(overview: Overview, claims: Sequence[RunClaim]) -> ReportTable:
         folders = [entry.path.partition("/")[2] for entry in entries]
         addresses = [f"{folder}/report.md#claims" for folder in folders]
         link = Styled(verdict + why, address=addresses[0])
-        # The first report is linked to the verdict, further ones to their data.
-        others = [
-            f"[{folder}]({address})"
-            for folder, address in zip(folders[1:], addresses[1:], strict=True)
-        ]
-        if others:
-            data += f" (also {listed(others)})"
+        # The first report is linked to the verdict, the second one to the data.
+        if len(addresses) > 1:
+            data = Styled(data, address=addresses[1])
         grid.rows.append([claim.id, text, threshold, ours, link, data])
     return grid
 

@@ -8,6 +8,7 @@ runs on their records.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -109,9 +110,11 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
     kind, low, high, size = (
         check.get(name) for name in ("kind", "at_least", "at_most", "about")
     )
+    if check.get("orders") is not None:
+        size = 10.0 ** check["orders"]
     if size is not None:
         others = dict.fromkeys(as_list(check.get("over")), 3.0)
-        factor = size * (1.0 if good else 2.5)
+        factor = size * (1.0 if good else 4.0)
         return {
             **others,
             **dict.fromkeys(
@@ -210,6 +213,19 @@ def test_no_check_has_a_bound_that_all_numbers_satisfy():
         upper = check.get("at_most")
         assert lower is None or low < lower <= high, name
         assert upper is None or low <= upper < high, name
+
+
+#: Words of a statement that a single comparison refutes.
+OF_ALL = re.compile(r"\b(consistently|never|has the best|on all (four )?data sets)\b")
+
+
+def test_a_statement_on_the_best_needs_all_of_its_comparisons():
+    lenient = []
+    for entry in artefacts():
+        for claim in load_experiment(entry.path, profile="full").spec.claims:
+            if OF_ALL.search(claim.text) and claim.checks and not claim.all:
+                lenient.append(claim.id)
+    assert lenient == []
 
 
 def verdict_on_theorem_1(before: float, after: float, rank: int) -> Verdict:
