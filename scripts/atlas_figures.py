@@ -36,10 +36,12 @@ from mtlrun.papers.atlas.sharing import (
 )
 from mtlrun.show.canvas import STYLE
 from mtlrun.show.figure_drawing import MARKERS
-from mtlrun.show.palette import COLORS
+from mtlrun.show.palette import COLORS, with_dark_colors
 
 #: Folder of the figures.
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
+#: Colors of the learners, which are those of no strategy.
+LEARNER_COLORS = [COLORS[index] for index in (2, 4, 5, 6, 3)]
 LEARNERS = ("linear", "smooth", "logistic", "boosted trees", "extra trees")
 KINDS = {
     "groups": "tables with groups",
@@ -71,7 +73,7 @@ def settings_of(
 
 def colour_of(learner: str) -> str:
     """Return the color of a learner, the same in all figures."""
-    return COLORS[LEARNERS.index(learner)]
+    return LEARNER_COLORS[LEARNERS.index(learner)]
 
 
 def marker_of(learner: str) -> str:
@@ -101,6 +103,7 @@ def draw_by_rows(
     """
     draw_region(axes)
     drawn = []
+    numbers: list[float] = []
     of_kind = lines[lines["kind"] == kind]
     for index, learner in enumerate(LEARNERS):
         settings = settings_of(of_kind, learner, "partial", without)
@@ -115,6 +118,7 @@ def draw_by_rows(
             continue
         drawn.append(learner)
         x, mean, low, high = np.transpose(points)
+        numbers += x.tolist()
         shifted = x * STEP ** (index - 2)
         axes.errorbar(
             shifted,
@@ -128,9 +132,11 @@ def draw_by_rows(
             capsize=2,
         )
     axes.set_xscale("log")
-    axes.set_xlim(4, 2500)
-    axes.set_xticks(TICKS, [f"{tick:,}" for tick in TICKS], rotation=40)
-    axes.tick_params(axis="x", labelsize=7.5)
+    # Each panel shows the numbers of rows that it has points for.
+    ends = (0.75 * min(numbers), 1.35 * max(numbers))
+    axes.set_xlim(ends)
+    ticks = [tick for tick in TICKS if ends[0] < tick < ends[1]]
+    axes.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
     axes.xaxis.set_minor_locator(mpl.ticker.NullLocator())
     axes.set_ylim(limits)
     axes.set_xlabel("training rows per task")
@@ -152,20 +158,19 @@ def learner_legend(figure: Figure, learners: Sequence[str]) -> None:
                     label=learner,
                 )
             )
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(handles), frameon=False
-    )
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
 
 
 def rows_figure(lines: pd.DataFrame) -> Figure:
     """Return partial sharing against none, by rows per task and kind of table."""
-    figure = Figure(figsize=(10.5, 3.9), layout="constrained")
-    panels = figure.subplots(1, 3)
+    # One below the other, to be read on a phone.
+    figure = Figure(figsize=(4.8, 8.4), layout="constrained")
+    panels = figure.subplots(3, 1)
     learners: list[str] = []
     for axes, (kind, title) in zip(panels, KINDS.items(), strict=True):
         learners += draw_by_rows(axes, lines, kind, "none", (-15, 40))
         axes.set_title(title, fontsize=10)
-    panels[0].set_ylabel("less error by partial sharing (%)")
+        axes.set_ylabel("less error (%)")
     figure.suptitle("Partial sharing against a model per task", fontsize=11)
     learner_legend(figure, learners)
     return figure
@@ -173,79 +178,50 @@ def rows_figure(lines: pd.DataFrame) -> Figure:
 
 def over_full_figure(lines: pd.DataFrame) -> Figure:
     """Return partial sharing against none and against one model, on groups."""
-    figure = Figure(figsize=(8.2, 3.9), layout="constrained")
-    panels = figure.subplots(1, 2)
+    figure = Figure(figsize=(4.8, 6.2), layout="constrained")
+    panels = figure.subplots(2, 1)
     learners: list[str] = []
     titles = {"none": "against a model per task", "full": "against one model for all"}
     for axes, (without, title) in zip(panels, titles.items(), strict=True):
         learners += draw_by_rows(axes, lines, "groups", without, (-15, 45))
         axes.set_title(title, fontsize=10)
-    panels[0].set_ylabel("less error by partial sharing (%)")
+        axes.set_ylabel("less error (%)")
     figure.suptitle("Partial sharing on tables with groups", fontsize=11)
     learner_legend(figure, learners)
     return figure
 
 
 def tables_figure(lines: pd.DataFrame) -> Figure:
-    """Return the effects of the tables: a mark for each number of rows and learner."""
-    learners = ("linear", "smooth", "logistic", "boosted trees")
-    parts = []
-    for learner in learners:
-        settings = settings_of(lines, learner, "partial", "none")
-        parts.append(settings.assign(learner=learner))
-    settings = pd.concat(parts)
-    by_table = settings.groupby(["family", "table"], sort=False)["effect"].median()
-    families = list(dict.fromkeys(settings["family"]))
-    names = []
-    for family in families:
-        names += list(by_table[family].sort_values().index)
-        names.append("")
-    names.pop()
-    figure = Figure(figsize=(8.2, 0.185 * len(names) + 1.2), layout="constrained")
-    axes = figure.subplots()
-    axes.axvspan(-REGION, REGION, color="#e8e8e8", zorder=0)
-    axes.axvline(0, color=GRAY, linewidth=0.8, zorder=1)
-    place = {name: -index for index, name in enumerate(names) if name}
-    for index, learner in enumerate(learners):
-        of_learner = settings[settings["learner"] == learner]
-        few = of_learner["rows"] <= 20
-        for is_few, part in of_learner.groupby(few):
-            y = part["table"].map(place) + 0.16 * (1.5 - index)
-            axes.scatter(
-                part["effect"],
-                y,
-                s=14,
-                marker=marker_of(learner),
-                facecolors=colour_of(learner) if is_few else "none",
-                edgecolors=colour_of(learner),
-                linewidths=0.8,
-                alpha=0.9,
-            )
-    axes.set_yticks(list(place.values()), list(place), fontsize=7.5)
-    axes.set_ylim(-len(names) + 0.3, 0.7)
-    axes.grid(axis="y", alpha=0.25)
-    top = 0
-    for family in families:
-        axes.text(
-            1.005,
-            -top + 0.2,
-            family,
-            transform=axes.get_yaxis_transform(),
-            fontsize=8,
-            color="#444444",
-            va="top",
-        )
-        top += len(by_table[family]) + 1
-    # Log ratios are symmetric: half the error is as far from 0 as twice the error.
-    axes.set_xticks(
-        [-math.log1p(-percentage / 100) for percentage in PERCENTAGES],
-        [f"{percentage}" for percentage in PERCENTAGES],
-    )
-    axes.set_xlabel("less error by partial sharing than by a model per task (%)")
-    axes.set_title(
-        "All tables; filled: 5 to 20 rows per task, open: 50 to 2,000", fontsize=10
-    )
-    learner_legend(figure, learners)
+    """Return the effects of the tables, a panel per learner, sorted by effect.
+
+    A point is the mean over the numbers of rows, its line the range.
+    """
+    by_learner = {}
+    for learner in ("linear", "smooth", "boosted trees", "logistic"):
+        effects = settings_of(lines, learner, "partial", "none")
+        table = effects.groupby("table")["effect"].agg(["mean", "min", "max"])
+        by_learner[learner] = table.sort_values("mean")
+    heights = [len(table) + 4 for table in by_learner.values()]
+    # One below the other, to be read on a phone.
+    size = (4.8, 0.15 * sum(heights))
+    figure = Figure(figsize=size, layout="constrained")
+    panels = figure.subplots(len(by_learner), height_ratios=heights, sharex=True)
+    for axes, (learner, table) in zip(panels, by_learner.items(), strict=True):
+        color = colour_of(learner)
+        places = range(len(table))
+        axes.axvspan(-REGION, REGION, color="#e8e8e8", zorder=0)
+        axes.axvline(0, color=GRAY, linewidth=0.8, zorder=1)
+        axes.hlines(places, table["min"], table["max"], color=color, linewidth=1.2)
+        axes.plot(table["mean"], places, marker_of(learner), color=color, ms=4)
+        axes.set_yticks(places, list(table.index), fontsize=8)
+        axes.set_ylim(-0.8, len(table) - 0.2)
+        axes.grid(axis="y", visible=False)
+        axes.set_title(f"{learner}: {len(table)} tables", fontsize=10)
+        # Log ratios are symmetric: half the error is as far from 0 as twice the error.
+        ticks = [-math.log1p(-percentage / 100) for percentage in PERCENTAGES]
+        axes.set_xticks(ticks, [f"{percentage}" for percentage in PERCENTAGES])
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel("less error than by a model per task (%)")
     return figure
 
 
@@ -254,7 +230,7 @@ def cost_figure() -> Figure:
     table = cost(None, seed=0, kinds=["groups"]).tables["Cost and gain"]
     points = pd.DataFrame(table["rows"], columns=table["columns"])
     points = points.dropna(subset=["effect"])
-    figure = Figure(figsize=(8.2, 4.4), layout="constrained")
+    figure = Figure(figsize=(6.0, 4.8), layout="constrained")
     axes = figure.subplots()
     draw_region(axes)
     marker = {"none": "o", "partial": "D", "full": "s"}
@@ -301,9 +277,7 @@ def cost_figure() -> Figure:
         handles.append(
             Line2D([], [], color=colour_of(learner), linewidth=3, label=learner)
         )
-    figure.legend(
-        handles=handles, loc="outside lower center", ncols=len(handles), frameon=False
-    )
+    figure.legend(handles=handles, loc="outside lower center", ncols=3, frameon=False)
     return figure
 
 
@@ -335,7 +309,9 @@ def main() -> None:
     with mpl.rc_context(STYLE):
         for name, figure in figures().items():
             metadata = {"Date": None, "Creator": None, "Description": digest()}
-            figure.savefig(options.to / f"{name}.svg", metadata=metadata)
+            path = options.to / f"{name}.svg"
+            figure.savefig(path, metadata=metadata)
+            path.write_text(with_dark_colors(path.read_text("utf-8")), "utf-8")
             if options.png:
                 figure.savefig(options.to / f"{name}.png", dpi=110)
 

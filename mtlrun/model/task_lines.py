@@ -92,8 +92,7 @@ def training_rows(folder: Path, model: Model, data_dir: Path | None = None) -> D
         reason = f"data set {stored['id']} has changed since the model was fitted"
     raise UserError(
         f"{folder}: the rows of the tasks are not at hand: {reason}",
-        "Name the folder of the data with --data-dir, or fit the model again; in "
-        "Python, Model.plot_task(table) takes the table itself.",
+        "Name the folder of the data with --data-dir, or fit the model again.",
     )
 
 
@@ -149,10 +148,10 @@ class _TaskLines:
         self.has_labels = model.about["task_type"] != "regression"
         self.position, self.column = number_column(model, column)
         self.X: Array = dense(dataset.X)
-        if self.X.shape[1] != model.about["input"]["n_features"]:
+        if self.X.shape[1] != schema.n_features:
             raise DataError(
                 f"the table has {counted(self.X.shape[1], 'feature')}, but the model "
-                f"needs {model.about['input']['n_features']}",
+                f"needs {schema.n_features}",
                 "Use the rows that the model was fitted on.",
             )
         y = np.asarray(dataset.y, dtype=float)
@@ -196,22 +195,17 @@ class _TaskLines:
             return np.flatnonzero(np.isfinite(self.y[:, task]))
         return np.flatnonzero(self.dataset.task_id == task)
 
-    def observed(self, task: int) -> Array:
-        """Return the targets of a task."""
-        target = task if self.dataset.task_id is None else 0
-        return self.y[self.rows_of(task), target]
-
     def typical_rows(self, task: int) -> Array:
         """Return the typical row of a task at values over the range of the column."""
         X = self.X[self.rows_of(task)]
         row = np.full(self.X.shape[1], np.nan)
-        names = self.model.about["input"]["names"]
-        categories = self.model.about["input"].get("categories") or {}
+        schema = self.model.schema
+        names = schema.features or range(len(row))
         for j in range(len(row)):
             values = X[np.isfinite(X[:, j]), j]
             if not values.size:
                 continue
-            if names and names[j] in categories:
+            if names[j] in schema.categories:
                 codes, counts = np.unique(values, return_counts=True)
                 row[j] = codes[counts.argmax()]
             else:
@@ -235,39 +229,41 @@ class _TaskLines:
         if has_limit and not self.has_labels and is_short:
             return []
         rows = self.typical_rows(task)
-        predicted = self._predict(self.models[strategy], rows, task)
-        x = rows[:, self.position].tolist()
-        return list(zip(x, predicted.tolist(), strict=True))
-
-    def _predict(self, model: Model, rows: Array, task: int) -> Array:
-        """Return predicted numbers in the units of the table, or probabilities."""
+        model = self.models[strategy]
         ids = None
         if self.dataset.task_id is not None:
-            ids = np.full(len(rows), task)
+            ids = np.full(N_GRID, task)
         if self.has_labels:
             values = model.probabilities(rows, ids)
         else:
             values = model.in_units(model.scores(rows, ids))
-        return values.reshape(len(rows), -1)[:, 0 if ids is not None else task]
+        predicted = values.reshape(N_GRID, -1)[:, task if ids is None else 0]
+        x = rows[:, self.position].tolist()
+        return list(zip(x, predicted.tolist(), strict=True))
 
     def band(self, task: int) -> list[tuple[float, float, float]]:
         """Return the 95% band of the multi-task line; empty if it is not known.
 
         The standard deviation of a new target is that of the line and of the noise.
         """
-        inner = innermost(self.model.estimator)
-        noise = getattr(inner, "noise_variances_", None)
+        model = self.models["multi-task"]
+        inner = innermost(model.estimator)
+        # One for each task, or one for all of them.
+        noise = getattr(
+            inner, "noise_variances_", getattr(inner, "noise_variance_", None)
+        )
         if self.has_labels or noise is None or self.dataset.task_id is None:
             return []
+        n_tasks = len(self.dataset.tasks)
+        scale = np.broadcast_to(getattr(model.estimator, "scale_", 1.0), n_tasks)
+        variances = np.broadcast_to(noise, n_tasks) * scale**2
         rows = self.typical_rows(task)
-        ids = np.full(len(rows), task)
-        scale = np.ravel(getattr(self.model.estimator, "scale_", 1.0))
-        unit = float(scale[task if len(scale) > 1 else 0])
-        variance = self.model.deviations(rows, ids) ** 2 - noise[task] * unit**2
+        ids = np.full(N_GRID, task)
+        variance = model.deviations(rows, ids) ** 2 - variances[task]
         half = HALF_LENGTH * np.sqrt(np.maximum(variance, 0.0))
-        scores = self.model.scores(rows, ids)
-        low = self.model.in_units(scores - half).tolist()
-        high = self.model.in_units(scores + half).tolist()
+        scores = model.scores(rows, ids)
+        low = model.in_units(scores - half).tolist()
+        high = model.in_units(scores + half).tolist()
         return list(zip(rows[:, self.position].tolist(), low, high, strict=True))
 
     def _have_similar_spans(self, panels: Sequence[TaskPanel]) -> bool:
@@ -306,7 +302,7 @@ class _TaskLines:
                     names[task],
                     counted(n_rows[task], "row"),
                     self.X[self.rows_of(task), self.position].tolist(),
-                    self.observed(task).tolist(),
+                    self.y[self.rows_of(task), task if has_shared_rows else 0].tolist(),
                     {strategy: self.line(strategy, task) for strategy in self.models},
                     self.band(task),
                     others,
@@ -329,7 +325,7 @@ class _TaskLines:
             f"{self.method}; the other lines are fitted without tuning."
         )
         if any(panel.band for panel in panels):
-            caption += f" Band: 95%, of the line of {self.method}."
+            caption += " Band: 95%, of the multi-task line."
         return PanelsPicture(
             f"{quantity} over {self.column}",
             self.column,

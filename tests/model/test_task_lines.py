@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.errors import UnknownNameError, UserError
-from mtlrun.model.curves import checked_tasks
+from mtlrun.model.curves import ModelCurves, checked_tasks
 from mtlrun.model.files import load_model
 from mtlrun.model.task_lines import task_picture, training_rows
 from mtlrun.show.drawing import draw
@@ -188,3 +188,22 @@ def test_tasks_of_another_size_have_axes_of_their_own():
     _, small = draw(picture)
     # Lines of other tasks behind do not stretch the axis.
     assert small.get_xlim()[1] < 20
+
+
+def test_the_line_of_a_smooth_model_is_a_curve_with_its_band(tmp_path):
+    table = plants().drop(columns=["light", "soil"])
+    table["height"] = 10 * np.sin(table.water) + 0.3 * np.arange(len(table)) % 2
+    result = compared(table, ["SmoothMTL"])
+    assert result.saved == "SmoothMTL"
+    (panel,) = task_picture(result.model, result.dataset, "water", ["bed 2"]).panels
+    for name in ("separate", "pooled", "multi-task"):
+        x, y = np.transpose(panel.lines[name])
+        assert np.ptp(np.diff(y) / np.diff(x)) > 5, "no straight line"
+    x, low, high = np.transpose(panel.band)
+    curve = ModelCurves(tmp_path, result.model, "water").curve(2)
+    # The band holds what the curve of the posterior misses, too, but no noise.
+    width = np.interp(curve.values, x, high - low)
+    assert (width > curve.high - curve.low).all()
+    rows = pd.DataFrame({"water": x, "bed": "bed 2"})
+    new_targets = 2 * 1.96 * result.model.deviations(*result.model.read(rows))
+    assert (high - low < new_targets).all()
