@@ -394,7 +394,7 @@ def _rows(
         say(f"{new.without_task}: no predictions", error=True)
     if np.any(rows.is_predicted):
         for text in fitted.unknown_tasks(rows.new.tasks).sentences():
-            if not np.all(rows.is_predicted):
+            if fitted.unseen != "mean":
                 text += f". {_NO_PREDICTIONS}"
             say(f"{data}: {text}", error=True)
     return rows

@@ -241,6 +241,17 @@ def test_the_command_flags_what_is_unlike_the_training_rows(visit_model, tmp_pat
     assert joined.tolist() == table.beyond_range.tolist()
 
 
+def test_an_empty_task_does_not_claim_that_new_tasks_have_no_predictions(
+    schools, tmp_path
+):
+    result, _ = schools
+    new = rows().drop(columns=["y", "z"]).iloc[:3].assign(school=["north", "east", ""])
+    folder = result.save(tmp_path / "model")
+    table, messages = predicted(folder, new, tmp_path)
+    assert (table.prediction == "").tolist() == [False, False, True]
+    assert "No predictions" not in messages
+
+
 def test_the_output_keeps_identifiers_times_and_the_numbers_of_rows(
     visit_model, tmp_path
 ):
