@@ -681,7 +681,9 @@ def largest_coefficients(
         if len(tested) == n_tasks:
             tasks = [name for name, *_ in tested]
         lines.append(OWN_LINE)
-        table = ReportTable([Column("task"), Column("coefficients furthest from the shared mean")])
+        table = ReportTable(
+            [Column("task"), Column("coefficients furthest from the shared mean")]
+        )
         differences_by_task = matrix - matrix.mean(axis=0)
         for task, differences in zip(tasks, differences_by_task, strict=True):
             largest = np.argsort(-np.abs(differences), kind="stable")
