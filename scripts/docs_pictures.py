@@ -58,7 +58,7 @@ N_TASKS = 12
 N_FEATURES = 10
 RNG = np.random.default_rng
 #: The table of the home page.
-GRADES = Path(__file__).parents[1] / "examples" / "simulated-grades.csv"
+HOME_TABLE = Path(__file__).parents[1] / "examples" / "gapminder.csv"
 #: One color per strategy, in all pictures.
 SEPARATE = STRATEGIES["separate"].color
 POOLED = STRATEGIES["pooled"].color
@@ -573,10 +573,10 @@ def draw_verdict() -> Figure:
     Both are drawn as on the page of the comparison.
     """
     result = mtlrun.compare(
-        GRADES,
-        target="grade",
-        task="school",
-        methods=["HierarchicalMTL", "GraphMTL"],
+        HOME_TABLE,
+        target="life_expectancy",
+        task="country",
+        methods=["HierarchicalMTL", "SmoothMTL"],
     )
     # Narrow enough to be read on a phone.
     fig, (top, bottom) = plt.subplots(2, figsize=(4.8, 4.8), layout="constrained")
