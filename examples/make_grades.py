@@ -1,8 +1,7 @@
 """Simulate the grades of pupils in 25 schools: `python examples/make_grades.py` writes
-two tables beside this file.
+a table beside this file.
 
-In simulated-grades.csv effects differ between schools; in simulated-grades-alike.csv
-they are the same everywhere. The tables contain no real people.
+Effects differ between schools. The table contains no real people.
 """
 
 from pathlib import Path
@@ -56,6 +55,5 @@ def table(spread: float, seed: int = 1) -> pd.DataFrame:
 
 
 if __name__ == "__main__":
-    folder = Path(__file__).parent
-    table(2.0).to_csv(folder / "simulated-grades.csv", index=False)
-    table(0.0).to_csv(folder / "simulated-grades-alike.csv", index=False)
+    path = Path(__file__).with_name("simulated-grades.csv")
+    table(2.0).to_csv(path, index=False)

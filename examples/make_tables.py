@@ -1,9 +1,8 @@
-"""Simulate three tables for the start pages: `python examples/make_tables.py` writes
+"""Simulate two tables for the start pages: `python examples/make_tables.py` writes
 them beside this file.
 
 simulated-visits.csv has several visits of each patient of eight clinics,
-simulated-spectra.csv three targets per row, simulated-photos.csv six tags per row. No
-real person is in them.
+simulated-photos.csv six tags per row. No real person is in them.
 """
 
 from pathlib import Path
@@ -49,25 +48,6 @@ def visits(rng: np.random.Generator) -> pd.DataFrame:
     return table.assign(pressure=pressure.round(1))
 
 
-def spectra(rng: np.random.Generator, rows: int = 150, bands: int = 12) -> pd.DataFrame:
-    """Return one row per sample; two hidden substances drive the spectrum and the
-    three targets.
-    """
-    hidden = rng.normal(size=(rows, 2))
-    light = hidden @ rng.normal(size=(2, bands)) + 0.5 * rng.normal(size=(rows, bands))
-    targets = (
-        [12, 30, 55]
-        + hidden @ np.array([[1.0, -2.0, 1.5], [0.5, 1.0, -1.0]])
-        + 1.5 * rng.normal(size=(rows, 3))
-    )
-    table = pd.DataFrame(
-        light.round(3), columns=[f"nm_{400 + 25 * band}" for band in range(bands)]
-    )
-    return table.assign(
-        **dict(zip(("protein", "fat", "water"), targets.round(2).T, strict=True))
-    )
-
-
 def photos(
     rng: np.random.Generator, rows: int = 300, columns: int = 10
 ) -> pd.DataFrame:
@@ -92,7 +72,7 @@ def photos(
 
 
 if __name__ == "__main__":
-    for make in (visits, spectra, photos):
+    for make in (visits, photos):
         make(np.random.default_rng(1)).to_csv(
             Path(__file__).with_name(f"simulated-{make.__name__}.csv"), index=False
         )

@@ -132,8 +132,8 @@ def test_the_commands_at_the_ends_of_a_chart_run_on_the_shipped_tables(
 def test_every_kind_of_problem_has_its_command_and_table():
     options = [line for page in CHARTS for line in _commands_of(page)]
     for option in (
-        "--task school",
-        "--targets protein,fat,water",
+        "--task country",
+        "--targets heating_load,cooling_load",
         "--targets 'tag_*'",
         "--group",
         "--time",
