@@ -38,7 +38,9 @@ from mtlrun.estimators import (
     JointFeatureMTLCV,
     PooledRidge,
     RobustMTL,
+    SmoothIndependent,
     SmoothMTL,
+    SmoothPooled,
     SparseMTL,
     TraceNormMTL,
     TraceNormMTLClassifier,
@@ -588,6 +590,40 @@ def draw_verdict() -> Figure:
     return fig
 
 
+def draw_countries() -> Figure:
+    """Draw life expectancies of four countries with separate, pooled and shared curves."""
+    frame = pd.read_csv(HOME_TABLE)
+    columns = ["year", "log_gdp"]
+    scale = frame[columns].std()
+    X = ((frame[columns] - frame[columns].mean()) / scale).to_numpy()
+    y = frame["life_expectancy"].to_numpy()
+    country = frame["country"].to_numpy()
+    models = {
+        "pooled": (SmoothPooled(), POOLED, "-.", 1.3),
+        "separate": (SmoothIndependent(), SEPARATE, "--", 3.0),
+        "partially pooled": (SmoothMTL(), SHARED, "-", 1.5),
+    }
+    names = ["Kenya", "Japan", "Rwanda", "Botswana"]
+    fig, axes = plt.subplots(
+        2, 2, figsize=(4.8, 3.8), sharex=True, sharey=True, layout="constrained"
+    )
+    for label, (model, color, style, width) in models.items():
+        model.fit(X, y, task_id=country)
+        for ax, name in zip(axes.flat, names, strict=True):
+            is_country = country == name
+            ids = country[is_country]
+            years = frame["year"][is_country]
+            curve = model.predict(X[is_country], task_id=ids)
+            ax.plot(years, curve, style, color=color, lw=width, label=label)
+    for ax, name in zip(axes.flat, names, strict=True):
+        is_country = country == name
+        ax.plot(frame["year"][is_country], y[is_country], "o", color=DATA_COLOR, ms=3)
+        ax.set_title(name, fontsize=9)
+    axes[0, 0].legend(fontsize=8)
+    fig.supylabel("life expectancy in years", fontsize=9)
+    return fig
+
+
 def draw_layouts() -> Figure:
     """Draw the table of targets in three layouts: rows by tasks."""
     rng = RNG(0)
@@ -788,6 +824,7 @@ PICTURES: dict[str, Picture] = {
     "paths": Picture(draw_paths, ("jura",)),
     "evaluation": Picture(draw_evaluation, ("radon",)),
     "verdict": Picture(draw_verdict),
+    "countries": Picture(draw_countries),
     "layouts": Picture(draw_layouts),
     "certificates": Picture(draw_certificates, ("jura",)),
     "large-data": Picture(draw_large_data),
