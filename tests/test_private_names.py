@@ -212,6 +212,7 @@ def is_replacing(call, imported):
     return isinstance(target, ast.Name) and target.id in {*imported, "mtlrun"}
 
 
+@pytest.mark.slow
 def test_tests_reach_into_the_package_less_and_less():
     total = Counter()
     for path in sorted((ROOT / "tests").rglob("*.py")):
