@@ -213,7 +213,7 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
     for number, line in enumerate(lines):
         methods = "GraphMTL,SmoothMTL" if "--also-grouped-by" in line else "GraphMTL"
         printed = _run(
-            f"{line} --methods {methods} --splits 3 --repeats 1 --folds 2 --output {number} --quiet",
+            f"{line} --methods {methods} --splits 2 --repeats 1 --folds 2 --output {number} --quiet",
             fails=False,
         )
         assert "GraphMTL" in printed, line
