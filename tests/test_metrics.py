@@ -274,6 +274,8 @@ def test_invalid_input_is_rejected(arguments, layout, text):
 def test_averages_ignore_undefined_tasks():
     assert m.average([1.0, np.nan, 3.0]) == (2.0, 1)
     assert m.average([1.0, np.nan, 3.0], [1, 5, 3], how="sample") == (2.5, 1)
+    # Weights of rows may be small.
+    assert m.average([1.0, 3.0], [0.25, 0.25], how="sample") == (2.0, 0)
     mean, undefined = m.average([np.nan, np.nan])
     assert np.isnan(mean)
     assert undefined == 2

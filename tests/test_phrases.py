@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parent
 #: Tests that quote a phrase of at least `MIN_WORDS` words. Lower it when it has fallen.
 MAX_TESTS = 467
@@ -66,6 +68,7 @@ def test_d():
     ]
 
 
+@pytest.mark.slow
 def test_no_more_tests_quote_messages():
     n_tests = sum(
         has_phrase(test)

@@ -4,6 +4,8 @@ import json
 import runpy
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = runpy.run_path(str(ROOT / "scripts" / "size.py"))
 BASELINE = json.loads(SCRIPT["BASELINE"].read_text())
@@ -20,8 +22,14 @@ def measured(folder, **texts):
     return SCRIPT["count_rooms"](trees, package), SCRIPT["circles_of"](trees, package)
 
 
-def test_no_figure_of_the_package_rises():
-    trees = SCRIPT["parse"]()
+@pytest.fixture(scope="module")
+def trees():
+    """Return the files of the package, parsed once."""
+    return SCRIPT["parse"]()
+
+
+@pytest.mark.slow
+def test_no_figure_of_the_package_rises(trees):
     rooms = SCRIPT["count_rooms"](trees, SCRIPT["PACKAGE"])
     present = SCRIPT["total_of"](rooms)
     stored = SCRIPT["total_of"](BASELINE)
@@ -36,8 +44,8 @@ def test_no_figure_of_the_package_rises():
     )
 
 
-def test_no_files_import_each_other():
-    trees = SCRIPT["parse"]()
+@pytest.mark.slow
+def test_no_files_import_each_other(trees):
     assert SCRIPT["circles_of"](trees, SCRIPT["PACKAGE"]) == []
 
 

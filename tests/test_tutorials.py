@@ -121,7 +121,7 @@ def test_the_commands_at_the_ends_of_a_chart_run_on_the_shipped_tables(
     shutil.copy(ROOT / "examples" / table, table)
     named = "" if "--methods" in line else " --methods GraphMTL"
     printed = _run(
-        f"{line}{named} --splits 3 --repeats 1 --folds 3 --quiet", fails=False
+        f"{line}{named} --splits 2 --repeats 1 --folds 2 --quiet", fails=False
     )
     wanted = re.search(r"--methods (\S+)", line + named)[1].split(",")
     assert [name for name in wanted if name not in printed] == []
@@ -216,7 +216,7 @@ def test_the_inputs_of_compare_are_read(tmp_path, monkeypatch):
     for number, line in enumerate(lines):
         methods = "GraphMTL,SmoothMTL" if "--also-grouped-by" in line else "GraphMTL"
         printed = _run(
-            f"{line} --methods {methods} --splits 3 --repeats 1 --folds 2 --output {number} --quiet",
+            f"{line} --methods {methods} --splits 2 --repeats 1 --folds 2 --output {number} --quiet",
             fails=False,
         )
         assert "GraphMTL" in printed, line

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from mtlrun.estimators import declarations
 from mtlrun.lab.experiment.claims import CHECKS, Check
-from mtlrun.show import quantities
+from mtlrun.show.quantities import spoken
 from mtlrun.utils.io import as_list
 
 GOOD = [
@@ -123,4 +123,10 @@ def test_a_quantity_with_a_phrase_has_one_meaning_in_all_analyses():
     assert "residual" in ambiguous  # Of the solver in FETR, of the copies in MT-MKL
     # "Lower end of the interval" fits the intervals of gains and of verdicts.
     ambiguous -= {"low", "high"}
-    assert [name for name in ambiguous if name in quantities._NAMES] == []
+    plain = {name: name.replace("_", " ") for name in ambiguous}
+    assert {name: spoken(name) for name in ambiguous} == plain
+
+
+def test_acronyms_in_names_of_quantities_have_capitals():
+    assert spoken("auc_of_rows") == "AUC of rows"
+    assert spoken("mean_gap") == "mean gap"
