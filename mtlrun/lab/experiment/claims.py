@@ -247,13 +247,6 @@ class Context:
     has_ranks: bool
     axis: str | None
 
-    def without_axis(self, name: str) -> str:
-        """Return the name of a data set without the value of the axis."""
-        base_name, separator, _ = name.rpartition(f" ({self.axis} ")
-        if separator:
-            return base_name
-        return name
-
 
 def name_hint(name: str, names: Collection[str], kind: str) -> str:
     """Return the remedy for an unknown name."""
@@ -281,7 +274,8 @@ def known(kind: str) -> AfterValidator:
             ranks = {info.data.get("kind"), info.data.get("quantity")}
             if ranks & {"rejections", AVERAGE_RANK}:
                 return name
-            base_name = context.without_axis(name)
+            # A name may be followed by the value of the axis of a sweep.
+            base_name = name.rpartition(f" ({context.axis} ")[0] or name
         names = context.names[kind]
         if base_name in names:
             return name

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from pydantic import ValidationError
 from mtlrun.errors import ConfigError, UnknownNameError, counted, shorten
 from mtlrun.lab.experiment.catalogue import find, name_of, shown_path
 from mtlrun.lab.experiment.checks import context_of, crosscheck, path_in_file
-from mtlrun.lab.experiment.claims import Check, Reference, rule_of
+from mtlrun.lab.experiment.claims import Reference, rule_of
 from mtlrun.lab.experiment.layers import Layers, position_text
 from mtlrun.lab.experiment.references import expand_references
 from mtlrun.lab.experiment.spec import (
@@ -23,7 +22,6 @@ from mtlrun.lab.experiment.spec import (
     TRAIN_KEYS,
     TRAIN_METHOD_KEYS,
     ChunkTraining,
-    DatasetSpec,
     Experiment,
     Spec,
     experiment_id,
@@ -329,21 +327,19 @@ def file_warnings(target: str | Path) -> list[str]:
 
 
 def _useless_sigmas(spec: Spec) -> Iterator[Finding]:
-    """Yield tolerances in standard errors of numbers without standard deviation."""
-    n_numbers: Counter[str] = Counter()
+    """Yield that a tolerance in standard errors does not apply to some numbers."""
+    n_numbers = 0
     for reference in spec.reference:
-        rule = rule_of(spec.tolerance, reference.quantity or "")
-        if reference.sigmas is None and rule.sigmas is not None:
-            is_alone = isinstance(reference, Reference) and reference.std is None
-            n_numbers[reference.quantity or ""] += is_alone
-    for quantity, number in n_numbers.items():
-        if number:
-            message = (
-                f"'sigmas' has no effect on {counted(number, 'published number')} of "
-                f"{quantity} without standard deviation"
-            )
-            hint = "write 0.81±0.02 in the table, or add 'absolute' or 'relative'"
-            yield Finding(("tolerance",), message, hint)
+        if isinstance(reference, Reference) and reference.std is None:
+            rule = rule_of(spec.tolerance, reference.quantity)
+            n_numbers += reference.sigmas is None and rule.sigmas is not None
+    if n_numbers:
+        message = (
+            f"'sigmas' has no effect on {counted(n_numbers, 'published number')} "
+            "without standard deviation"
+        )
+        hint = "write 0.81±0.02 in the table, or add 'absolute' or 'relative'"
+        yield Finding(("tolerance",), message, hint)
 
 
 def _few_splits(spec: Spec, profile: str) -> Iterator[Finding]:
@@ -353,8 +349,11 @@ def _few_splits(spec: Spec, profile: str) -> Iterator[Finding]:
         if split is None or split.n_trials >= MIN_SPLITS:
             continue
         for i, claim in enumerate(spec.claims):
-            checks = [check for check in claim.checks if check.needs_splits]
-            if any(_is_about(check, dataset) for check in checks):
+            names: list[str] = []
+            for check in claim.checks:
+                if check.needs_splits:
+                    names += check.dataset or [dataset.name]
+            if any(name.startswith((dataset.id, dataset.name)) for name in names):
                 message = (
                     f"the default profile {profile!r} has "
                     f"{counted(split.n_trials, 'split')} of {dataset.name}, too few to "
@@ -362,16 +361,6 @@ def _few_splits(spec: Spec, profile: str) -> Iterator[Finding]:
                 )
                 hint = f"give it {MIN_SPLITS} or more, or its checks an 'effect'"
                 yield Finding(("claims", i), message, hint)
-
-
-def _is_about(check: Check, dataset: DatasetSpec) -> bool:
-    """Whether a check compares methods on a data set, also at a point of a sweep."""
-    names = (dataset.id, dataset.name, f"{dataset.id} (", f"{dataset.name} (")
-    if not check.dataset:
-        return True
-    return any(
-        name in names[:2] or name.startswith(names[2:]) for name in check.dataset
-    )
 
 
 # ------------------------------------------------------------- files and their bases
