@@ -53,15 +53,12 @@ order = np.argsort(level)
 common = model.partial_dependence(0)
 fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), sharey=True, layout="constrained")
 names = ("lowest", "middle", "highest")
+blue, gray = MULTITASK.color, POOLED.color
 for ax, name, t in zip(axes, names, order[[0, len(order) // 2, -1]], strict=True):
     curve = model.partial_dependence(0, task=model.tasks_[t])
-    ax.fill_between(
-        curve.values, *curve.interval(), alpha=0.25, color=MULTITASK.color, lw=0
-    )
-    ax.plot(curve.values, curve.mean, color=MULTITASK.color, label="this cow, 95% band")
-    ax.plot(
-        common.values, common.mean, POOLED.line, color=POOLED.color, label="all cows"
-    )
+    ax.fill_between(curve.values, *curve.interval(), alpha=0.25, color=blue, lw=0)
+    ax.plot(curve.values, curve.mean, color=blue, label="this cow, 95% band")
+    ax.plot(common.values, common.mean, "-.", color=gray, label="all cows")
     for rows, face, label in (
         (train, "0.2", "training"),
         (held_out, "none", "held out"),

@@ -65,14 +65,9 @@ for t in model.tasks_:
     label = None if t else "single schools"
     right.plot(curve.values, curve.mean, color="0.7", lw=0.8, label=label)
 common = model.partial_dependence(0)
-right.fill_between(
-    common.values, *common.interval(), alpha=0.3, color=MULTITASK.color, lw=0
-)
-right.plot(
-    common.values, common.mean, color=MULTITASK.color, label="all schools, 95% band"
-)
-right.set(xlabel="year of school, centered", ylabel="score in mathematics")
-right.set_title("Growth by school")
+right.fill_between(common.values, *common.interval(), alpha=0.3, color=MULTITASK.color)
+right.plot(common.values, common.mean, color=MULTITASK.color, label="all schools")
+right.set(xlabel="year, centered", ylabel="mathematics", title="Growth by school")
 right.legend(loc="upper left", frameon=False)
 fig.suptitle(f"Children in 20 schools: {source}")
 plt.show()

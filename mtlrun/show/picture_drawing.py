@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -16,6 +15,7 @@ from matplotlib.collections import LineCollection
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
+from matplotlib.transforms import Bbox
 
 from mtlrun.show.canvas import MakeFigure, draw, drawing_style, legend_handles
 from mtlrun.show.palette import (
@@ -50,8 +50,6 @@ from mtlrun.show.pictures import (
 )
 from mtlrun.show.quantities import AUC
 
-#: Left, bottom, right and top, as shares of the axes.
-Box = tuple[float, float, float, float]
 #: Pictures with an axis of gains.
 _GainPicture = VerdictPicture | ListPicture | GainsPicture
 #: Areas and lines in a gray that is visible on white and on dark pages.
@@ -101,10 +99,8 @@ MAX_DISTANCE = 7.0
 MAX_EXCESS = 4.0
 #: Distance in points of a number from the end of an interval that is cut.
 NUMBER_DISTANCE = 6
-#: Half of the space that a point takes from names, as shares of width and height.
-POINT_SPACE = (0.01, 0.012)
-#: Distance of a name from its point, as shares of width and height.
-NAME_DISTANCE = (0.015, 0.013)
+#: Half of the space that a point takes from names, in pixels.
+POINT_SPACE = 3.0
 
 
 def _new_axes(ax: Axes | None, make: MakeFigure, height: float) -> Axes:
@@ -362,7 +358,7 @@ def _draw_gains(
         points.append((size, height))
     ax.set_ylim(low, high)
     _pad_rows(ax, picture.sizes, is_log)
-    _name_points(ax, picture, points, is_log)
+    _name_points(ax, picture, points)
     ax.set_xlabel("rows of the task")
     _set_gain_axis(ax, picture, "y")
     return ax
@@ -387,108 +383,41 @@ def _pad_rows(ax: Axes, sizes: Sequence[int], is_log: bool) -> None:
 
 
 def _name_points(
-    ax: Axes,
-    picture: GainsPicture,
-    points: Sequence[tuple[float, float]],
-    is_log: bool,
+    ax: Axes, picture: GainsPicture, points: Sequence[tuple[float, float]]
 ) -> None:
     """Write names at the clearest gains and losses where they do not overlap."""
-    # Sizes of a letter and of a line of text, as shares of the axes.
-    box_of_axes = ax.get_window_extent()
-    dpi = ax.figure.dpi
-    letter = 0.6 * SMALL_SIZE / 72 * dpi / box_of_axes.width
-    line = 1.15 * SMALL_SIZE / 72 * dpi / box_of_axes.height
-    order = sorted(
+    area = ax.get_window_extent()
+    # Names keep clear of points and of each other, in pixels.
+    taken = []
+    for center in ax.transData.transform(points):
+        taken.append(Bbox([center - POINT_SPACE, center + POINT_SPACE]))
+    by_clearness = sorted(
         range(len(points)), key=lambda i: -abs(picture.intervals[i].clearness)
     )
-    left, right = ax.get_xlim()
-    bottom, top = ax.get_ylim()
-    scale: Callable[[float], float] = math.log if is_log else float
-    width = scale(right) - scale(left)
-    centers = []
-    for x, y in points:
-        x_share = (scale(x) - scale(left)) / width
-        centers.append((x_share, (y - bottom) / (top - bottom)))
-    # Names keep clear of points and of each other.
-    x_space, y_space = POINT_SPACE
-    boxes: list[Box] = []
-    for x, y in centers:
-        boxes.append((x - x_space, y - y_space, x + x_space, y + y_space))
     n_names = 0
-    for index in order:
+    for index in by_clearness:
         name = clip_name(picture.intervals[index].name, MAX_POINT_NAME)
-        corner = _free_corner(centers[index], letter * len(name), line, boxes)
-        if corner is None:
-            continue
-        boxes.append(corner.box)
-        ax.annotate(
-            name,
-            points[index],
-            xytext=corner.offset,
-            textcoords="offset points",
-            ha=corner.ha,
-            va=corner.va,
-            fontsize=SMALL_SIZE,
-            parse_math=False,
-            zorder=4,
-        )
-        n_names += 1
+        for horizontal, vertical in itertools.product((1, -1), (1, -1)):
+            text = ax.annotate(
+                name,
+                points[index],
+                xytext=(4 * horizontal, 3 * vertical),
+                textcoords="offset points",
+                ha="left" if horizontal > 0 else "right",
+                va="bottom" if vertical > 0 else "top",
+                fontsize=SMALL_SIZE,
+                parse_math=False,
+                zorder=4,
+            )
+            box = text.get_window_extent()
+            is_inside = area.contains(*box.p0) and area.contains(*box.p1)
+            if is_inside and not box.count_overlaps(taken):
+                taken.append(box)
+                n_names += 1
+                break
+            text.remove()
         if n_names == MAX_POINT_NAMES:
             return
-
-
-@dataclass(frozen=True)
-class Corner:
-    """Corner of a point where its name has space.
-
-    Attributes
-    ----------
-    box : tuple of float
-        Left, bottom, right and top of the name, as shares of the axes.
-    offset : tuple of int
-        Offset of the name in points.
-    ha, va : str
-        Alignment of the name.
-    """
-
-    box: Box
-    offset: tuple[int, int]
-    ha: str
-    va: str
-
-
-def _free_corner(
-    center: tuple[float, float], length: float, height: float, boxes: Sequence[Box]
-) -> Corner | None:
-    """Return a corner of a point where a name fits, or None.
-
-    Parameters
-    ----------
-    center : tuple of float
-        Point, as shares of the axes.
-    length, height : float
-        Size of the name.
-    boxes : sequence of tuple of float
-        Boxes that it must not overlap.
-    """
-    x, y = center
-    x_distance, y_distance = NAME_DISTANCE
-    left = (x - x_distance - length, -4, "right")
-    right = (x + x_distance, 4, "left")
-    below = (y - y_distance - height, -3, "top")
-    above = (y + y_distance, 3, "bottom")
-    for horizontal, vertical in itertools.product((right, left), (above, below)):
-        x_low, x_offset, ha = horizontal
-        y_low, y_offset, va = vertical
-        box = (x_low, y_low, x_low + length, y_low + height)
-        is_free = box[0] >= 0 and box[2] <= 1 and box[1] >= 0 and box[3] <= 1
-        for other in boxes:
-            overlaps_x = box[0] < other[2] and other[0] < box[2]
-            if overlaps_x and box[1] < other[3] and other[1] < box[3]:
-                is_free = False
-        if is_free:
-            return Corner(box, (x_offset, y_offset), ha, va)
-    return None
 
 
 @draw.register
