@@ -345,7 +345,9 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         if reset and is_float_array(X) and X.ndim == 2:
             assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
             self.n_features_in_ = X.shape[1]
-            vars(self).pop("feature_names_in_", None)
+            if hasattr(self, "feature_names_in_"):
+                # Names of an earlier fit to a data frame.
+                del self.feature_names_in_
         else:
             X = validate_data(
                 self, X, accept_sparse="csr", dtype=np.float64, reset=reset
