@@ -346,6 +346,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             assert_all_finite(X, estimator_name=type(self).__name__, input_name="X")
             self.n_features_in_ = X.shape[1]
             if hasattr(self, "feature_names_in_"):
+                # Names of an earlier fit to a data frame.
                 del self.feature_names_in_
         else:
             X = validate_data(

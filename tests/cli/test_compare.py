@@ -727,8 +727,26 @@ def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(
 def test_the_last_line_tells_that_all_is_done(time, tmp_path, capsys):
     progress = CompareProgress(tmp_path, quiet=False, explain=False)
     board = leaderboard_of(3)
-    for n_done in (1, 2, 3):
+    for n_done in (1, 2, 3, 3):
         board.progress = BoardProgress(n_done, 3, 0.0, None, "method1")
         progress.keep(board)
     lines = capsys.readouterr().err.splitlines()
     assert [line.split()[0] for line in lines] == ["1", "3"]
+
+
+def test_writing_takes_a_twentieth_of_the_time(time, tmp_path, monkeypatch):
+    progress = CompareProgress(tmp_path, quiet=True, explain=False)
+    n_written = 0
+
+    def write(board):
+        nonlocal n_written
+        n_written += 1
+        time.now += 0.1
+
+    monkeypatch.setattr(progress, "_write", write)
+    for n_methods in range(1, 42):
+        # Another method is finished each time.
+        progress.keep(leaderboard_of(n_methods))
+        time.now += 0.1
+    assert n_written == 2
+    assert progress.pending is not None
