@@ -211,8 +211,6 @@ WAITING_FOR_COMPUTATION = {
     "atlas/gain": [f"{n} rows" for n in (5, 10, 20, 50, 100, 200)],
     "atlas/verdicts": ["10 rows", "50 rows"],
     # Version 1 stopped far from the optimum.
-    "fetr/argyriou": ["FETR", "MTFRL"],
-    "fetr/school": ["FETR", "MTFRL"],
     "fetr/table1": ["FETR", "MTFRL"],
     "fetr/fig2b": [
         "Coordinate minimization",
@@ -236,7 +234,6 @@ FROM_CHANGED_TREES = {
     "dcrmtl/table2/real",
     "dcrmtl/table3/real",
     "fetr/fig2b/quick",
-    "fetr/school/quick",
     "fetr/table1/quick",
     "mtmkl/gain/quick",
     "mtmkl/repaired/quick",

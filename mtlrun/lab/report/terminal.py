@@ -19,7 +19,7 @@ from mtlrun.lab.report.build import (
     tested_claims,
     unshared_runs,
 )
-from mtlrun.lab.report.findings import counts_text, finding, numbers_of
+from mtlrun.lab.report.findings import OURS, counts_text, finding, numbers_of
 from mtlrun.lab.report.formats import TONES, claim_lines
 from mtlrun.lab.report.run import data_names
 from mtlrun.lab.report.sections import edge_hits, failures_section
@@ -83,7 +83,8 @@ def short_lines(report: Report, width: int) -> list[str]:
         f"computed: {run.spec.id} on {data_names(run)}, "
         f"{job_counts_text(report.job_counts)}"
     ]
-    claims = tested_claims(report)
+    # Our own claims are in the report.
+    claims = [claim for claim in tested_claims(report) if claim.source != OURS]
     if claims:
         lines.append("the paper says, and what our numbers say of it:")
     for claim in claims[:MAX_SHORT_CLAIMS]:
