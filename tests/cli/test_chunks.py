@@ -89,6 +89,19 @@ def test_a_folder_is_predicted_in_parts_like_its_files(trained, rows, tmp_path, 
     pd.testing.assert_frame_equal(pd.read_csv("all.csv"), together)
 
 
+def test_hierarchical_models_are_compared_by_default_for_few_features(
+    mtlrun, rows, tmp_path, monkeypatch
+):
+    from mtlrun.chunks import compare
+
+    roles = ("--target", "y", "--task", "store", "--splits", "3", "--explain")
+    result = mtlrun("compare", "rows", *roles, "-o", "few")
+    assert "HierarchicalMTL" in result.stdout
+    monkeypatch.setattr(compare, "MAX_HIERARCHICAL_FEATURES", 2)
+    result = mtlrun("compare", "rows", *roles, "-o", "many")
+    assert "HierarchicalMTL" not in result.stdout
+
+
 def test_rows_of_unknown_tasks_in_a_folder_are_empty_and_counted(
     trained, rows, tmp_path
 ):

@@ -370,8 +370,8 @@ def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypat
 class SlowSearch(FoldSearch):
     """Pretend that the search of each method takes 1,000 seconds."""
 
-    def run(self, left_out):
-        super().run(left_out)
+    def run(self, left_out, kept=None):
+        super().run(left_out, kept)
         self.seconds.update({c.label: 1000.0 for c in self.candidates})
 
 
