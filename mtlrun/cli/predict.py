@@ -355,12 +355,12 @@ def _as_in_file(table: pd.DataFrame, fitted: Model, new: NewRows) -> pd.DataFram
     if new.table is None:
         return table.assign(row=range(1, len(table) + 1))
     frame = new.table.frame
-    kept = dict.fromkeys(fitted.about["input"].get("kept", ()))
+    extra_columns = dict.fromkeys(fitted.about["input"].get("kept", ()))
     targets = set(fitted.about.get("targets", ()))
     for name in new.ignored:
         if name in frame and name not in targets and is_identifier(frame[name]):
-            kept[name] = None
-    names = [name for name in kept if name in frame and name not in targets]
+            extra_columns[name] = None
+    names = [name for name in extra_columns if name in frame and name not in targets]
     position = 1 + ("task" in table)
     for name, column in zip(names, distinct(names, table), strict=True):
         table.insert(position, column, frame[name].to_numpy())

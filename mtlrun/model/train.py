@@ -407,7 +407,7 @@ def _description(
     if clock is not None and (clock.is_feature or has_elapsed):
         optional_inputs["clock"] = clock.to_dict()
     # Columns that predictions show beside the task, although they are no features.
-    kept = [dataset.options.get(role) for role in ("time", "since_first", "group")]
+    shown = [dataset.options.get(role) for role in ("time", "since_first", "group")]
     return {
         "name": training.id,
         "cell": job.key,
@@ -423,7 +423,7 @@ def _description(
             "task_column": dataset.options.get("task"),
             "table": features is not None and features.is_table,
             "ranges": training_ranges(read),
-            "kept": [name for name in kept if name],
+            "kept": [name for name in shown if name],
             **optional_inputs,
         },
         "targets": dataset.targets,
