@@ -22,7 +22,7 @@ import yaml
 
 from mtlrun.errors import listed
 from mtlrun.lab.experiment.claims import HOLDING, Verdict, verdict_label
-from mtlrun.lab.report.build import Report
+from mtlrun.lab.report.build import Report, paper_verdicts
 from mtlrun.lab.report.figures import FIGURES, published_line
 from mtlrun.lab.report.findings import (
     CLAIM_COLUMNS,
@@ -193,7 +193,8 @@ def block(strip: Strip | None, papers: Sequence[str], overview: Overview) -> str
 
 def _printed_numbers(overview: Overview) -> str:
     """Return how many published numbers ours agree with, in a sentence."""
-    verdicts = [number.verdict for _, number in distinct_references(overview.entries)]
+    numbers = [number for _, number in distinct_references(overview.entries)]
+    verdicts = paper_verdicts(numbers)
     n_within = verdicts.count(Verdict.WITHIN)
     n_outside = verdicts.count(Verdict.OUTSIDE)
     if not n_within + n_outside:
