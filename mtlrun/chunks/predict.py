@@ -29,7 +29,7 @@ FINISHED = "predictions.json"
 
 @dataclass
 class PredictedFiles:
-    """What is unlike the training rows in all parts that were predicted.
+    """Differences from the training rows in all parts that were predicted.
 
     Attributes
     ----------

@@ -207,8 +207,8 @@ class CompareProgress:
         Whether the user knows that all fits are done.
     pending : Leaderboard or None
         Leaderboard that was not written.
-    shown : BoardProgress or None
-        Progress that was shown last, at `shown_time`, above the lines `shown_lines`.
+    last_progress : BoardProgress or None
+        Progress that was shown last, at `last_time`, above the lines `shown_lines`.
     """
 
     def __init__(self, folder: Path, *, quiet: bool, explain: bool) -> None:
@@ -228,8 +228,8 @@ class CompareProgress:
         self.next_report = -math.inf
         self.has_shown_all = False
         self.pending: Leaderboard | None = None
-        self.shown: BoardProgress | None = None
-        self.shown_time = clock.monotonic()
+        self.last_progress: BoardProgress | None = None
+        self.last_time = clock.monotonic()
         self.shown_lines: list[str] = []
         self.has_ended = threading.Event()
         if not quiet:
@@ -276,8 +276,8 @@ class CompareProgress:
         now = clock.monotonic()
         if self.quiet or board.progress is None:
             return
-        self.shown = board.progress
-        self.shown_time = now
+        self.last_progress = board.progress
+        self.last_time = now
         is_last = board.progress.n_done == board.progress.n_jobs
         if now < self.next_report and (not is_last or self.has_shown_all):
             return
@@ -308,10 +308,10 @@ class CompareProgress:
         """Show from time to time that a long fit is running; a thread runs this."""
         interval = HEARTBEAT_SECONDS if self.live is None else 1.0
         while not self.has_ended.wait(interval):
-            seconds = clock.monotonic() - self.shown_time
-            if self.shown is None or seconds < interval:
+            seconds = clock.monotonic() - self.last_time
+            if self.last_progress is None or seconds < interval:
                 continue
-            text = self.shown.later(seconds).text
+            text = self.last_progress.later(seconds).text
             if self.live is None:
                 self.say(f"{text} (for {seconds:.0f} s)")
             else:
@@ -353,17 +353,17 @@ def brief_grid(board: Leaderboard, max_rows: int) -> ReportTable:
     from mtlrun.comparison.leaderboard import leaderboard_grid
     from mtlrun.comparison.verdict import VERDICT_FAMILIES
 
-    shown = {board.against}
+    labels = {board.against}
     for family in VERDICT_FAMILIES:
         best = board.best(family)
         if best is not None:
-            shown.add(best.label)
+            labels.add(best.label)
     for entry in board.ranked():
-        if len(shown) < max_rows:
-            shown.add(entry.label)
+        if len(labels) < max_rows:
+            labels.add(entry.label)
     grid = leaderboard_grid(board)
     column = grid.names.index("method")
-    grid.rows = [row for row in grid.rows if row[column] in shown]
+    grid.rows = [row for row in grid.rows if row[column] in labels]
     names = enumerate(grid.names)
     return grid.part([index for index, name in names if name not in DROP_FIRST])
 

@@ -160,10 +160,10 @@ def check(
     from mtlrun.data.roles.check import check_table
 
     table = options.with_sheet(table, sheet)
-    found = check_table(
+    findings = check_table(
         table, target=target or (), task=task, time=time, drop=drop or ()
     )
-    records = found.to_dict("records")
+    records = findings.to_dict("records")
     if as_json:
         say_json(records)
         return

@@ -152,7 +152,7 @@ def _command(path: str, data_dir: Path | None) -> str:
 
 
 def _write_experiment(name: str, output: Path | None, force: bool) -> None:
-    """Write an experiment, and beside it the table that it names.
+    """Write an experiment and the table that it names.
 
     Parameters
     ----------

@@ -218,7 +218,7 @@ def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
 
 
 def headline(result: Mapping[str, Any]) -> Styled | None:
-    """Return the first score of the test rows beside its baseline, in words.
+    """Return the first score of the test rows next to its baseline, in words.
 
     None without a baseline.
     """

@@ -98,7 +98,7 @@ def plot_model(
         Tasks that have a panel each, only for ``curve`` (default: three) and ``task``
         (default: six).
     data_dir : Path, optional
-        Data directory with the rows of ``task``, unless they lie beside the model.
+        Data directory with the rows of ``task``, unless they lie next to the model.
 
     Returns
     -------

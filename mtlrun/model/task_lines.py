@@ -36,7 +36,7 @@ MAX_BACKGROUND_LINES = 60
 N_GRID = 60
 #: A penalty so small that ridge regression is least squares.
 LEAST_SQUARES = {"alpha": 1e-6}
-#: Methods of the lines beside that of the model, in the order of `STRATEGIES`, by
+#: Methods of the other lines, next to the line of the model, in the order of `STRATEGIES`, by
 #: whether it is smooth and whether targets are labels.
 ALTERNATIVES: dict[tuple[bool, bool], tuple[str | dict[str, Any], ...]] = {
     (False, False): (
@@ -59,7 +59,7 @@ ALTERNATIVES: dict[tuple[bool, bool], tuple[str | dict[str, Any], ...]] = {
 #: Panels share their axes unless the values of one span less than this share of those
 #: of all.
 MIN_SHARE_OF_AXIS = 0.2
-#: Methods whose line is between those of the task and of all tasks.
+#: Methods whose line lies between the lines of the task and of all tasks.
 PARTIAL = ("HierarchicalMTL", "SmoothMTL")
 #: Half the length of a 95% band in standard deviations.
 HALF_LENGTH = 1.96
@@ -68,7 +68,7 @@ HALF_LENGTH = 1.96
 def training_rows(folder: Path, model: Model, data_dir: Path | None = None) -> Dataset:
     """Return the rows that a saved model was fitted on.
 
-    The model of a comparison has them in the folder ``data`` beside it. Other models
+    The model of a comparison has them in the folder ``data`` next to it. Other models
     were fitted on a data set of the data directory.
 
     Raises
@@ -181,12 +181,12 @@ class _TaskLines:
                 ready = replace(ready, X=step.transform(self.X), features=[])
         rows = np.arange(ready.n_samples)
         part = TrainTestData.of(ready, rows, rows[:1])
-        about = self.model.about
+        metadata = self.model.about
         models = {self.strategy: self.model}
         for name, estimator in estimators.items():
             if name != self.strategy:
                 fitted = part.fit(build(estimator))
-                models[name] = Model(fitted, step, about)
+                models[name] = Model(fitted, step, metadata)
         return {name: models[name] for name in STRATEGIES}
 
     def rows_of(self, task: int) -> Array:
@@ -244,7 +244,7 @@ class _TaskLines:
     def band(self, task: int) -> list[tuple[float, float, float]]:
         """Return the 95% band of the multi-task line; empty if it is not known.
 
-        The standard deviation of a new target is that of the line and of the noise.
+        The standard deviation of a new target includes the line and the noise.
         """
         model = self.models["multi-task"]
         inner = innermost(model.estimator)
@@ -271,7 +271,9 @@ class _TaskLines:
         if self.dataset.task_id is None:
             # Each target has its own unit.
             return False
-        for values in ([panel.x for panel in panels], [panel.y for panel in panels]):
+        x_values = [panel.x for panel in panels]
+        y_values = [panel.y for panel in panels]
+        for values in (x_values, y_values):
             total = np.ptp(np.concatenate(values))
             if min(map(np.ptp, values)) < MIN_SHARE_OF_AXIS * total:
                 return False
@@ -282,12 +284,12 @@ class _TaskLines:
         names: list[str] = self.dataset.tasks
         n_rows = [len(self.rows_of(task)) for task in range(len(names))]
         if tasks:
-            shown = checked_tasks(tasks, names)
+            selected = checked_tasks(tasks, names)
         else:
             by_size = np.argsort(n_rows, kind="stable")
             n_shown = min(len(names), N_DEFAULT_TASKS)
             places = np.linspace(0, len(names) - 1, n_shown).round().astype(int)
-            shown = by_size[places].tolist()
+            selected = by_size[places].tolist()
         has_shared_rows = self.dataset.task_id is None
         background: dict[int, list[tuple[float, float]]] = {}
         if not has_shared_rows or self.has_labels:
@@ -295,19 +297,20 @@ class _TaskLines:
             behind = np.linspace(0, len(names) - 1, n_lines).round().astype(int)
             background = {t: self.line(self.strategy, t) for t in behind.tolist()}
         panels = []
-        for task in shown:
+        for task in selected:
+            rows = self.rows_of(task)
+            target = task if has_shared_rows else 0
             others = [line for t, line in background.items() if t != task]
-            panels.append(
-                TaskPanel(
-                    names[task],
-                    counted(n_rows[task], "row"),
-                    self.X[self.rows_of(task), self.position].tolist(),
-                    self.y[self.rows_of(task), task if has_shared_rows else 0].tolist(),
-                    {strategy: self.line(strategy, task) for strategy in self.models},
-                    self.band(task),
-                    others,
-                )
+            panel = TaskPanel(
+                names[task],
+                counted(n_rows[task], "row"),
+                self.X[rows, self.position].tolist(),
+                self.y[rows, target].tolist(),
+                {strategy: self.line(strategy, task) for strategy in self.models},
+                self.band(task),
+                others,
             )
+            panels.append(panel)
         targets = self.model.about.get("targets") or ["target"]
         quantity = str(targets[0]) if len(targets) == 1 else "target"
         if self.has_labels:

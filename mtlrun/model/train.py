@@ -406,8 +406,8 @@ def _description(
     clock = dataset.clock
     if clock is not None and (clock.is_feature or has_elapsed):
         optional_inputs["clock"] = clock.to_dict()
-    # Columns that predictions show beside the task, although they are no features.
-    shown = [dataset.options.get(role) for role in ("time", "since_first", "group")]
+    # Columns that predictions show next to the task, although no feature uses them.
+    kept = [dataset.options.get(role) for role in ("time", "since_first", "group")]
     return {
         "name": training.id,
         "cell": job.key,
@@ -423,7 +423,7 @@ def _description(
             "task_column": dataset.options.get("task"),
             "table": features is not None and features.is_table,
             "ranges": training_ranges(read),
-            "kept": [name for name in shown if name],
+            "kept": [name for name in kept if name],
             **optional_inputs,
         },
         "targets": dataset.targets,

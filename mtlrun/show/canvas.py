@@ -1,4 +1,4 @@
-"""What all drawings share: style, files, sizes, names and legends.
+"""Common parts of all drawings: style, files, sizes, names and legends.
 
 `draw` is the one way to draw a picture; `mtlrun.show.picture_drawing` and
 `mtlrun.show.figure_drawing` register how. matplotlib takes long to import, so other

@@ -403,9 +403,8 @@ def _draw_map(canvas: Canvas, axes: Axes, panel: HeatMap) -> None:
         low = panel.centre - reach
         high = panel.centre + reach
     colours = mpl.colormaps[map_name].resampled(N_MAP_COLORS)
-    values = []
-    for row in panel.values:
-        values.append([math.nan if value is None else value for value in row])
+    # None becomes NaN.
+    values = np.array(panel.values, dtype=float)
     mesh = axes.pcolormesh(values, cmap=colours, norm=Normalize(low, high))
     axes.invert_yaxis()
     cell_width, cell_height = _cell_size(panel)

@@ -43,13 +43,13 @@ STRATEGIES = {
 SEPARATE = STRATEGIES["separate"]
 POOLED = STRATEGIES["pooled"]
 MULTITASK = STRATEGIES["multi-task"]
-#: A clear gain, a clear loss, and the open mark of what is undecided.
+#: A clear gain, a clear loss, and the open mark of undecided values.
 GAIN_COLOR = "#285D31"
 LOSS_COLOR = "#5C2E6B"
 UNDECIDED_COLOR = "#1C2126"
 #: Map of gains (high, green) and losses (low, purple) around zero.
 GAIN_MAP = "PRGn"
-#: Palette of Okabe and Ito, for curves that are no strategies.
+#: Palette of Okabe and Ito, for curves other than strategies.
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")
 #: Curves behind the others, and neutral lines and areas on white and on dark pages.
 BACKGROUND_COLOR = "#b0b0b0"

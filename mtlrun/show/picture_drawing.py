@@ -179,7 +179,7 @@ def _draw_intervals(
 ) -> None:
     """Draw an interval per line, with the band of no practical difference.
 
-    What lies beyond the axis ends in a triangle. A value beyond it is written there.
+    Marks beyond the axis end in a triangle. A value beyond it is written there.
 
     Parameters
     ----------
@@ -211,7 +211,7 @@ def _draw_intervals(
         if low <= interval.value <= high:
             ax.plot(interval.value, level, "o", **mark, zorder=3)
             continue
-        # The number stands at the inner end of what is visible of the interval.
+        # The number stands at the inner end of the visible part of the interval.
         end = ends[0]
         offset = -NUMBER_DISTANCE
         alignment = "right"
@@ -248,9 +248,9 @@ def _draw_verdict(
     # The band of gains without practical difference is always visible.
     band = 1.5 * picture.smallest
     reach = MAX_EXCESS * max(band, np.abs(decisive).max())
-    shown = numbers[np.abs(numbers[:, 0]) <= reach]
-    low = max(min(-band, shown.min()), -reach)
-    high = min(max(band, shown.max()), reach)
+    inside = numbers[np.abs(numbers[:, 0]) <= reach]
+    low = max(min(-band, inside.min()), -reach)
+    high = min(max(band, inside.max()), reach)
     margin = 0.04 * (high - low)
     ax.set(xlim=(low - margin, high + margin), ylim=(n_lines - 0.5, -0.5))
     _draw_intervals(ax, picture, size=7.0)
@@ -403,8 +403,8 @@ def _name_points(
                 points[index],
                 xytext=(4 * horizontal, 3 * vertical),
                 textcoords="offset points",
-                ha="left" if horizontal > 0 else "right",
-                va="bottom" if vertical > 0 else "top",
+                ha={1: "left", -1: "right"}[horizontal],
+                va={1: "bottom", -1: "top"}[vertical],
                 fontsize=SMALL_SIZE,
                 parse_math=False,
                 zorder=4,
@@ -566,21 +566,23 @@ def _draw_rows(
             )
     for name, estimates in _estimates_by_strategy(rows).items():
         style = STRATEGIES[name]
+        labels = {"multi-task": picture.multitask_name}
+        fills = {"separate": "white"}
         ax.plot(
             estimates,
             levels,
             style.marker,
             color=style.color,
-            markerfacecolor="white" if name == "separate" else None,
+            markerfacecolor=fills.get(name),
             markersize=4.5,
-            label=picture.multitask_name if name == "multi-task" else name,
+            label=labels.get(name, name),
             zorder=3,
         )
     top = -0.6
     if picture.has_selection:
         top -= HISTOGRAM_LINES + 1
         _draw_histogram(ax, picture.arrows, (low, high))
-    # With `n_lines`, a facet with few tasks is as high as the one beside it.
+    # With `n_lines`, a facet with few tasks is as high as its neighbor.
     ax.set_ylim(max(levels[-1] + 0.6, top + n_lines), top)
     _set_task_names(ax, [row.name for row in rows], levels)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=5))
@@ -594,8 +596,8 @@ def _draw_histogram(
     separate = [row.separate for row in arrows if row.separate is not None]
     edges = np.linspace(*limits, N_HISTOGRAM_BINS + 1)
     shared, _ = np.histogram([row.multitask for row in arrows], edges)
-    own, _ = np.histogram(separate, edges)
-    scale = HISTOGRAM_LINES / max(shared.max(), own.max())
+    alone, _ = np.histogram(separate, edges)
+    scale = HISTOGRAM_LINES / max(shared.max(), alone.max())
     base = -1.0
     ax.stairs(
         base - scale * shared,
@@ -605,7 +607,7 @@ def _draw_histogram(
         color=MULTITASK.color,
         alpha=0.5,
     )
-    ax.stairs(base - scale * own, edges, baseline=base, color=SEPARATE.color)
+    ax.stairs(base - scale * alone, edges, baseline=base, color=SEPARATE.color)
     ax.text(
         0.01,
         base - HISTOGRAM_LINES,
@@ -640,11 +642,15 @@ def _estimate_limits(picture: ShrinkagePicture) -> tuple[float, float]:
 
 def _estimates_by_strategy(rows: Sequence[Shrinkage]) -> dict[str, np.ndarray]:
     """Return the estimates of each strategy that has any; NaN where it has none."""
-    columns = {
-        "separate": [row.separate for row in rows],
-        "pooled": [row.pooled for row in rows],
-        "multi-task": [row.multitask for row in rows],
+    columns: dict[str, list[float | None]] = {
+        "separate": [],
+        "pooled": [],
+        "multi-task": [],
     }
+    for row in rows:
+        columns["separate"].append(row.separate)
+        columns["pooled"].append(row.pooled)
+        columns["multi-task"].append(row.multitask)
     estimates = {}
     for name, values in columns.items():
         numbers = np.array(values, dtype=float)
@@ -844,13 +850,18 @@ def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
         if picture.points_of:
             color = STRATEGIES[picture.points_of].color
             label = f"tested rows, {picture.points_of}"
+        size = 3.0
+        alpha = 0.7
+        if picture.has_diagonal:
+            size = 2.2
+            alpha = 0.45
         ax.plot(
             panel.x,
             panel.y,
             "o",
             color=color,
-            markersize=2.2 if picture.has_diagonal else 3,
-            alpha=0.45 if picture.has_diagonal else 0.7,
+            markersize=size,
+            alpha=alpha,
             markeredgewidth=0,
             label=label,
             zorder=2,
@@ -863,17 +874,17 @@ def draw_panel(ax: Axes, picture: PanelsPicture, panel: TaskPanel) -> None:
         style = STRATEGIES[name]
         is_binned = picture.has_diagonal and picture.is_probability
         # The separate line shows on both sides of a multi-task line above it.
-        is_below = name == "separate"
+        look: dict[str, Any] = {"linewidth": 1.4, "zorder": 3}
+        if name == "separate":
+            look = {"linewidth": 2.2, "zorder": 2.5, "alpha": 0.8}
         ax.plot(
             *np.reshape(line, (-1, 2)).T,
             style.line,
             marker=style.marker if is_binned else None,
             markersize=3,
             color=style.color,
-            linewidth=2.2 if is_below else 1.4,
-            alpha=0.8 if is_below else None,
             label=picture.labels.get(name, name),
-            zorder=2.5 if is_below else 3,
+            **look,
         )
     if picture.has_diagonal:
         ends = [0.0, 1.0]

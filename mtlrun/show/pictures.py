@@ -34,7 +34,7 @@ MAX_NAMES_IN_TEXT = 5
 #: highest ones, and the distribution of all.
 MAX_SHRINKAGE_ROWS = 60
 N_EXTREMES = 12
-#: What the marks of gains mean.
+#: Meaning of the marks of gains.
 GAIN_LEGEND = "Green gains, purple loses; an open mark is undecided."
 
 
@@ -457,7 +457,7 @@ class PanelsPicture:
     shares_axes : bool
         Whether all panels have the same axes.
     labels : dict of str to str
-        Names of the lines of strategies, where they differ from those of the strategies.
+        Names of the lines of strategies, where they are not the lines of the strategies.
     """
 
     title: str

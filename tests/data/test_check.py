@@ -65,7 +65,7 @@ def test_a_mistyped_cell_is_named_with_its_row_column_and_task(value, tmp_path):
     assert row["column"] == "pressure"
     assert row["task"] == frame.clinic[57]
     # Line 1 holds the names of the columns.
-    assert row["place"].endswith("clinics.csv:59")
+    assert row["location"].endswith("clinics.csv:59")
     assert f"{value:g}" in row["text"]
 
 
@@ -76,7 +76,7 @@ def test_a_cell_that_is_far_within_its_task_only_is_found():
     frame.loc[57, "pressure"] -= level[57]
     (row,) = alarms(frame).to_dict("records")
     assert (row["kind"], row["column"]) == ("far cell", "pressure")
-    assert row["place"].endswith("row 58")
+    assert row["location"].endswith("row 58")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_time_that_runs_backwards_within_a_task_is_named_with_its_rows(as_dates)
     (row,) = alarms(frame, task="patient").to_dict("records")
     assert (row["kind"], row["column"]) == ("time runs backwards", "day")
     assert row["task"] == "p4"
-    assert row["place"] == "data frame: row 36"
+    assert row["location"] == "data frame: row 36"
     assert "data frame: row 35" in row["text"]
 
 
@@ -327,7 +327,7 @@ def test_a_data_set_that_is_no_table_is_looked_at_too():
     X[7, 3] = 1e5
     (finding,) = dataset_findings(replace(dataset, X=X))
     assert (finding.kind, finding.column) == ("far cell", "x4")
-    assert finding.place == "data set simulated-families: row 8"
+    assert finding.location == "data set simulated-families: row 8"
 
 
 def test_dropped_columns_are_not_looked_at_and_unknown_ones_are_refused():

@@ -74,7 +74,7 @@ _TIME_NAME = re.compile(
     r"(?i)(.*[^a-z])?(time|date|day|week|month|year|hour|minute|visit|wave|age"
     r"|session|occasion)s?([^a-z].*)?"
 )
-#: A table is sorted by time if its tasks have at least so many steps forward, and at
+#: A table is sorted by time if its tasks have at least this many steps forward, and at
 #: most one step back or this share of them.
 MIN_STEPS = 10
 MAX_STEPS_BACK = 0.02
@@ -96,7 +96,7 @@ class TableFinding:
         ``equal columns``, ``row numbers`` or ``task of one row``.
     column : str
         Empty if it is about rows.
-    place : str
+    location : str
         Row as ``file:line``, empty if it is about a column.
     task : str
     text : str
@@ -114,7 +114,7 @@ class TableFinding:
 
     kind: str
     column: str
-    place: str = ""
+    location: str = ""
     task: str = ""
     text: str
     effect: str
@@ -124,7 +124,7 @@ class TableFinding:
 
     @property
     def sentence(self) -> str:
-        """What was found and what it does, for messages."""
+        """The finding and its effect, for messages."""
         return f"{self.text}: {self.effect}"
 
 
@@ -245,7 +245,7 @@ def tidy(table: Table, n_train: int, roles: Roles) -> tuple[Table, int, list[str
                 frame[finding.column] = column
                 texts.append(
                     f"{before:.10g} to {finding.nearest:.10g} in column "
-                    f"{finding.column!r} ({finding.place})"
+                    f"{finding.column!r} ({finding.location})"
                 )
         text = f"--clip: {counted(len(texts), 'cell')} clipped"
         if texts:
@@ -345,7 +345,7 @@ class _Look:
     ----------
     table : Table
     frame : DataFrame
-        Its columns without those that are dropped.
+        Its columns, without dropped ones.
     targets : tuple of str
     task : str or None
         Column of tasks.
@@ -368,7 +368,7 @@ class _Look:
         return {str(n) for n, column in self.frame.items() if is_numbering(column)}
 
     def numbers(self) -> Iterator[tuple[str, Array]]:
-        """Yield the columns of numbers that are no tasks, NaN where a cell is empty."""
+        """Yield the columns of numbers except tasks, NaN where a cell is empty."""
         for name, column in self.frame.items():
             if name == self.task or is_bool_dtype(column):
                 continue
@@ -377,7 +377,7 @@ class _Look:
 
     @cached_property
     def times(self) -> dict[str, _TimeColumn]:
-        """Columns of times: the one that is named, dates, and names such as ``day``."""
+        """Columns of times: a named one, dates, and names such as ``day``."""
         times = {}
         for name, column in self.frame.items():
             if name in self.targets or name == self.task or is_bool_dtype(column):
@@ -413,7 +413,7 @@ class _Look:
         return self.tasks.names[self.tasks.codes[row]]
 
     def far_cells(self) -> Iterator[TableFinding]:
-        """Find numbers and dates far from all others, or from those of their task."""
+        """Find numbers and dates far from all others, or from the others of their task."""
         columns = dict(self.numbers())
         for name, times in self.times.items():
             if times.are_dates:
@@ -454,7 +454,7 @@ class _Look:
                 yield TableFinding(
                     kind="far cell",
                     column=name,
-                    place=self.table.where(int(row)),
+                    location=self.table.where(int(row)),
                     task=task,
                     text=(
                         f"{self.shown(name, row, values)} in column {name!r} "
@@ -501,7 +501,7 @@ class _Look:
             yield TableFinding(
                 kind="time runs backwards",
                 column=name,
-                place=self.table.where(int(row)),
+                location=self.table.where(int(row)),
                 task=self.task_of(row),
                 text=text,
                 effect=(
@@ -534,7 +534,7 @@ class _Look:
                 )
 
     def other_units(self) -> Iterator[TableFinding]:
-        """Find tasks whose numbers are 10, 100 or 1000 times those of the others."""
+        """Find tasks whose numbers are 10, 100 or 1000 times larger than elsewhere."""
         if self.tasks is None:
             return
         for name, values in self.numbers():
@@ -613,7 +613,7 @@ class _Look:
         yield TableFinding(
             kind="repeated rows",
             column="",
-            place=self.table.where(row),
+            location=self.table.where(row),
             task=self.task_of(row),
             text=(
                 f"{counted(int(is_repeated.sum()), 'row')} of {len(rows):,} repeat an "
@@ -677,8 +677,8 @@ class _Look:
             )
 
 
-def _about_column(kind: str, column: str, what: str, effect: str) -> TableFinding:
-    text = f"column {column!r} {what}"
+def _about_column(kind: str, column: str, fact: str, effect: str) -> TableFinding:
+    text = f"column {column!r} {fact}"
     return TableFinding(
         kind=kind, column=column, text=text, effect=effect, is_alarm=False
     )

@@ -306,7 +306,7 @@ class NewRows:
         Parameters
         ----------
         with_ranges : bool, default=False
-            Whether numbers outside those of the training rows count, as times do. A few
+            Whether numbers outside the training range count, as times do. A few
             are in most files, so that a program is not warned.
         """
         sentences = [*self.remarks, *gap_warning(self.gaps)]
