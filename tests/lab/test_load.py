@@ -174,7 +174,7 @@ GOLDEN = {
     ),
     "a check without a bound": (
         changed(", at_least: 3", ""),
-        "bad.yaml:18:31: a ratio check needs 'at_least' or 'at_most' or 'about'\n",
+        "bad.yaml:18:31: a ratio check needs 'at_least' or 'at_most' or 'about' or 'orders'\n",
     ),
     "quantity of a check": (
         changed("quantity: seconds", "quantity: secnds"),
