@@ -108,7 +108,7 @@ def test_a_new_run_changes_only_the_tables(script, tmp_path):
     (folder / "full" / "run.json").write_text(json.dumps(info))
     assert main(["--check"], tmp_path) == 1
     main(["--write"], tmp_path)
-    assert "1 artefact in 2 runs" in (tmp_path / "results" / "summary.md").read_text()
+    assert "1 artifact in 2 runs" in (tmp_path / "results" / "summary.md").read_text()
     assert f"{audits}, 1 does not hold" in " ".join(outcome.read_text().split()), (
         "a claim counts once"
     )

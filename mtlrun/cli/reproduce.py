@@ -446,7 +446,7 @@ def _print_plans(batch: Batch, force: bool) -> None:
     n_folds = sum(count.n_folds for count in counts)
     total = sum(len(run_plan.wanted) for run_plan in batch.plans)
     say(
-        f"{counted(len(batch.plans), 'artefact')}: "
+        f"{counted(len(batch.plans), 'artifact')}: "
         f"{n_cells} of {counted(total, 'cell')} and "
         f"{counted(n_folds, 'search fold')} to compute; nothing was run"
     )

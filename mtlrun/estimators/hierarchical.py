@@ -936,7 +936,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
                 name = ", ".join(self._names(columns))
             outcome = rows.test(columns, untested, how, draws, random_state)
         untestable = ""
-        if tested == "all":
+        if plain and tested == "all":
             untestable = rows.untestable(self._names)
         return HeterogeneityTest(str(name), how, *outcome, assumes, untestable)
 

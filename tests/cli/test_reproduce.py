@@ -343,7 +343,7 @@ def test_missing_data_end_the_run_with_the_remedy_and_the_demo(
     assert result.exit_code == 2
     lines = result.stderr.splitlines()[2:]
     assert re.fullmatch(
-        r"data set enron is not in empty: enron\.arff.* \(\d files?, \d+\.\d MB unpacked\); licence: .+",
+        r"data set enron is not in empty: enron\.arff.* \(\d files?, \d+\.\d MB unpacked\); license: .+",
         lines[0],
     )
     assert lines[1:] == [
@@ -437,7 +437,7 @@ def test_data_without_an_address_must_be_added_by_hand(
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 2
     assert not lacking(
-        result.stderr, "mine", "t.arff", "licence: free", "mtlrun data add mine FILE"
+        result.stderr, "mine", "t.arff", "license: free", "mtlrun data add mine FILE"
     )
     (tmp_path / "mine.arff").write_bytes(ARFF)
     assert (

@@ -72,7 +72,7 @@ def test_an_item_that_cannot_start_does_not_stop_the_others(
     )
     assert content["total"]["not confirmed"] == 1
     assert (
-        content["summary"][0] == "2 artefacts, 6 of 7 cells done, 1 failed; 3 left out."
+        content["summary"][0] == "2 artifacts, 6 of 7 cells done, 1 failed; 3 left out."
     )
     assert "alpha/good/demo: c1: Ridge errs less: does not hold" in result.stdout
     rows = [
@@ -342,7 +342,7 @@ def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
     content = json.loads(mtlrun("report", "all", "--format", "json").stdout)
     assert (
         content["summary"][0]
-        == "1 artefact in 2 runs, 6 of 8 cells done, 2 not computed yet."
+        == "1 artifact in 2 runs, 6 of 8 cells done, 2 not computed yet."
     )
     assert [(claim["run"], claim["verdict"]) for claim in content["claims"]] == [
         ("alpha/good/full", "confirmed")

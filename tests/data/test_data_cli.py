@@ -249,7 +249,7 @@ def test_fetch_asks_before_it_downloads(
     (folder / "mine" / "t.arff").unlink()
     code, text = run(folder, "fetch", "mine")
     assert code == 2
-    assert not lacking(text, "mine: 1 file", "0.0 MB", "licence: free", "--yes")
+    assert not lacking(text, "mine: 1 file", "0.0 MB", "license: free", "--yes")
     assert questions == []
     code, text = run(folder, "fetch", "mine", "digits", "--yes")
     assert code == 0

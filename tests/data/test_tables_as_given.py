@@ -244,8 +244,8 @@ def test_a_text_column_that_is_not_a_category_is_reported_with_the_remedy(
         frame = pd.concat([frame.drop(columns="hours")] * 2, ignore_index=True)
         frame[column] = [f"name {k}" for k in range(80)]
     roles = Roles(
-        (column if role == "target" else "y1",),
-        "school",
+        targets=(column if role == "target" else "y1",),
+        task="school",
         drop=("y1",) if role == "target" else (),
     )
     with pytest.raises(DataError) as caught:

@@ -367,7 +367,7 @@ def run_counts(entry: RunReport) -> list[Any]:
 def overview_title(overview: Overview) -> str:
     """Return the heading of the summary."""
     if overview.profile:
-        return f"All artefacts, profile {overview.profile}"
+        return f"All artifacts, profile {overview.profile}"
     return "All runs"
 
 
@@ -375,7 +375,7 @@ def overview_lines(overview: Overview) -> list[str]:
     """Return counts of experiments, jobs and verdicts, and the cost, in sentences."""
     entries = overview.entries
     n_experiments = len({entry.id for entry in entries})
-    counts = counted(n_experiments, "artefact")
+    counts = counted(n_experiments, "artifact")
     if len(entries) > n_experiments:
         counts += f" in {len(entries)} runs"
     counts += f", {job_counts_text(_total_job_counts(entries))}"
@@ -432,7 +432,7 @@ def overview_sections(
         link = _link(comparison["place"], ending, page="leaderboard")
         comparisons.rows.append([link, comparison["title"], comparison["verdict"]])
     sections.append(Section(COMPARISONS, grids=[comparisons]))
-    left_out = ReportTable.of("artefact", "why", rows=overview.left_out.items())
+    left_out = ReportTable.of("artifact", "why", rows=overview.left_out.items())
     sections.append(Section(LEFT_OUT, grids=[left_out]))
     return [section for section in sections if section.grids[0].rows]
 
