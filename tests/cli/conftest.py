@@ -60,7 +60,7 @@ schema: 1
 id: made/table1
 title: A small table
 paper: {cite: "Nobody, Nothing, 2015", artefact: Table I}
-datasets: [{id: simulated-rmtl, n: 400, d: 5, m: 3}]
+datasets: [{id: simulated-rmtl, n: 40, d: 5, m: 3}]
 split: {kind: random, train: 0.5, trials: 2}
 metrics: [mse]
 timing: {repeats: 1, warmup: false, baseline: Ridge}

@@ -24,7 +24,7 @@ CLAIM = """\
 claims:
   - id: made-1
     text: {text}
-    checks: [{{kind: order, quantity: mse, methods: [{order}], dataset: simulated-rmtl}}]
+    checks: [{{kind: order, quantity: mse, methods: [{order}], dataset: simulated-rmtl, effect: 0}}]
 """
 REFERENCE = """\
 reference:

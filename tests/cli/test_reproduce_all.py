@@ -37,7 +37,7 @@ def papers(tmp_path, write_experiment, monkeypatch):
 @pytest.fixture
 def all_kinds(papers, tmp_path):
     """Write five paper items: one works, one has an error, and three cannot start."""
-    claim = "{id: c1, text: Ridge errs less, checks: [{kind: order, quantity: mse, methods: [Pooled, Ridge]}]}"
+    claim = "{id: c1, text: Ridge errs less, checks: [{kind: order, quantity: mse, methods: [Pooled, Ridge], effect: 0}]}"
     papers("alpha/good", extra=f"claims: [{claim}]\n")
     papers(
         "alpha/raises", "Broken", split="split: {kind: random, train: 0.5, trials: 1}"
@@ -333,7 +333,7 @@ def test_the_summary_is_rebuilt_from_the_runs(mtlrun, all_kinds, tmp_path, lacki
 
 
 def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
-    claim = "{id: c1, text: All hold, checks: [{kind: value, quantity: mse, of: [Ridge, Pooled], at_least: 0}]}"
+    claim = "{id: c1, text: All hold, checks: [{kind: value, quantity: mse, of: [Ridge, Pooled], at_least: 0, effect: 0}]}"
     papers("alpha/good", extra=f"claims: [{claim}]\n")
     mtlrun(
         "reproduce", "all", "--profile", "demo", "--only", "method=Ridge", "--seed", "1"

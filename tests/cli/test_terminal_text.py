@@ -26,7 +26,7 @@ CLAIM = """\
 claims:
   - id: made-1
     text: Ridge errs less
-    checks: [{kind: order, quantity: mse, methods: [Ridge, Pooled], dataset: simulated-rmtl}]
+    checks: [{kind: order, quantity: mse, methods: [Ridge, Pooled], dataset: simulated-rmtl, effect: 0}]
 """
 
 

@@ -61,7 +61,7 @@ def test_table_2_consists_of_jobs_of_table_1(profile):
         "methods",
     ):
         assert getattr(table1, section) == getattr(table2, section)
-    assert [c.id for c in table1.claims] == ["mtmkl-1", "mtmkl-9", "mtmkl-10"]
+    assert [c.id for c in table1.claims][:3] == ["mtmkl-1", "mtmkl-9", "mtmkl-10"]
     assert [c.id for c in table2.claims][:2] == [
         "mtmkl-2",
         "mtmkl-2-clustered",

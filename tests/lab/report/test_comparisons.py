@@ -662,7 +662,8 @@ def test_a_claim_keeps_its_fields_from_the_experiment():
         "lost",
         "not testable here",
     )
-    assert judge({"id": "e", "text": "so"}, evidence).verdict == "not tested"
+    skipped = judge({"id": "e", "text": "so", "not_run": "no time"}, evidence)
+    assert (skipped.results, skipped.why) == ([], "no time")
     both = [check("value", at_least=0), check("value", at_least=1)]
     assert (
         judge({**claim, "checks": both, "all": True}, evidence).verdict

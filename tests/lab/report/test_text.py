@@ -147,4 +147,4 @@ def test_labels_with_commas_are_separated():
         for name in ("SARCOS, partial", "simulated")
     ]
     claim = SimpleNamespace(verdict=Verdict.CONFIRMED, results=results)
-    assert data_of(run, claim) == "SARCOS, partial; simulated"
+    assert data_of([run], claim) == "SARCOS, partial; simulated"
