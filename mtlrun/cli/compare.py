@@ -27,7 +27,7 @@ from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import counted
-from mtlrun.utils.options import PROTOCOL, part_of
+from mtlrun.utils.options import PROTOCOL, ROLES, part_of
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
@@ -71,7 +71,12 @@ def compare(
             PROTOCOL, "FILE", "Table of test rows, instead of cross-validation."
         ),
     ] = None,
-    sheet: options.Sheet = None,
+    sheet: Annotated[
+        str | None,
+        options.option(
+            ROLES, "NAME", "Sheet of a workbook. Default: the first one.", "--sheet"
+        ),
+    ] = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
     explain: Annotated[
         bool,

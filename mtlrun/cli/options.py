@@ -77,6 +77,9 @@ class _PlainHelp:
         if option is not None:
             # The default is the name of the type, "BOOLEAN".
             option.metavar = ""
+            panels = {getattr(param, "rich_help_panel", None) for param in self.params}  # type: ignore[attr-defined]
+            if OUT in panels:
+                option.rich_help_panel = OUT
         return option
 
     def get_params(self, ctx: Any) -> list[Any]:

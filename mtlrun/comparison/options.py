@@ -113,7 +113,7 @@ class CompareOptions:
             "FAMILY=CLASS",
             "Let a class of your own of --methods compete in the verdict, as one of "
             "trivial, independent, pooled or multi-task: "
-            "multi-task=my_module:MyClass. Without it the class is only listed.",
+            "multi-task=mine:Class. Without it the class is only listed.",
             PROTOCOL,
         ),
     ] = ()
