@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
-from mtlrun.cli.console import complain
+from mtlrun.cli.console import complain, show_warning
 from mtlrun.cli.options import Command, Group, option
 from mtlrun.errors import MEMORY_REMEDY, MtlrunError, UserError, suggest
 from mtlrun.utils.plugins import pathless
@@ -173,6 +174,7 @@ def main(restore_signals: Callable[[], None] | None = None) -> None:
     """
     # Worker processes inherit the environment.
     os.environ.update(pathless())
+    warnings.showwarning = show_warning
     for stream in (sys.stdout, sys.stderr):
         # A console that lacks a character of a name shows its escape sequence.
         if isinstance(stream, io.TextIOWrapper):

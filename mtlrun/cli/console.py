@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 #: Greatest width of a line of prose, in columns, however wide the terminal is.
 MAX_PROSE_WIDTH = 100
+_NUMBER = re.compile(r"\d[\d.e+-]*")
 #: A last column of less width is not broken.
 MIN_COLUMN_WIDTH = 16
 #: A numbered line of a file, or the carets that mark a place in it.
@@ -101,6 +102,30 @@ def say_prose(text: str) -> None:
     """Print sentences; a terminal breaks them between words, a file has one line."""
     for line in prose_lines(text, output()):
         say(line)
+
+
+#: Warnings that were printed, with # for each number.
+_printed_warnings: set[str] = set()
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a Python warning in one line, without the place in the code.
+
+    Warnings that differ only in numbers are printed once: those of all folds, say.
+    Replaces `warnings.showwarning`.
+    """
+    text = " ".join(str(message).split())
+    pattern = _NUMBER.sub("#", text)
+    if pattern not in _printed_warnings:
+        _printed_warnings.add(pattern)
+        say(f"warning: {text}", error=True)
 
 
 def prose_lines(text: str, console: Console) -> list[str]:

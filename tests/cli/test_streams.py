@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from mtlrun.cli.console import show_warning
+
 MTLRUN = f"{sys.executable} -m mtlrun"
 
 
@@ -30,3 +32,9 @@ def test_a_full_disk_behind_stdout_is_reported():
     assert full.returncode == 2, full.stderr
     assert "No space left on device" in full.stderr
     assert "Traceback" not in full.stderr
+
+
+def test_warnings_that_differ_in_numbers_are_printed_once_without_a_path(capsys):
+    for gap in ("0.0057", "6e-3"):
+        show_warning(f"no end\n  after gap {gap}", UserWarning, "a.py", 1)
+    assert capsys.readouterr().err == "warning: no end after gap 0.0057\n"
