@@ -386,7 +386,7 @@ def _rows(
     targets = set(fitted.about.get("targets", ()))
     ignored = [name for name in new.ignored if name not in targets]
     if ignored and not quiet:
-        say(f"{data}: ignored {listed(ignored)} (not used by the model)", error=True)
+        say(f"{data}: not used by the model: {listed(ignored)}", error=True)
     for text in new.sentences(with_ranges=True):
         say(f"{data}: {text}", error=True)
     rows = settings.with_tasks(new, data)

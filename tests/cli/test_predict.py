@@ -247,7 +247,7 @@ def test_extra_columns_are_named(trained, mtlrun, tmp_path):
     shuffled.to_csv("new.csv", index=False)
     result = mtlrun("predict", "results/runs/train/mine", "new.csv")
     assert result.exit_code == 0, result.output
-    assert "new.csv: ignored note" in result.stderr
+    assert "new.csv: not used by the model: note" in result.stderr
     model = load_model(tmp_path / "results/runs/train/mine")
     expected = model.scores(table[["a", "b"]].to_numpy(), np.repeat([0, 1], 20))
     np.testing.assert_allclose(
