@@ -134,8 +134,7 @@ def _chapters(folder: Path) -> dict[str, str]:
         if page.is_file():
             text = page.read_text("utf-8")
             block = re.search(r"Classes: (.*?)(\n\n|\Z)", text, re.DOTALL)
-            names = re.findall(r"\[(.*?)\]", block[1]) if block else []
-            for name in re.findall(r"[A-Z]\w+", " ".join(names)):
+            for name in re.findall(r"[A-Z]\w+", block[1] if block else ""):
                 chapters.setdefault(name.removesuffix("Classifier"), f"/guide/{stem}")
     return chapters
 
