@@ -55,10 +55,11 @@ class Counts:
 # before packed statements became small functions with names. Lowered on 2026-11-28: what
 # a walk does not need is not executed on it, and functions that only forwarded are part
 # of their callers. Lowered on 2026-11-29: a comparison of baselines does not test
-# differences between tasks, and its table is not stored and read back.
+# differences between tasks, and its table is not stored and read back. Raised on the same
+# day by the files of colors and drawings, the options of `compare`, and its look.
 LIMITS = {
-    "reproduce": Counts(files=100, functions=930, classes=74, jsonable=4_500),
-    "compare": Counts(files=114, functions=1_015, classes=98, jsonable=3_800),
+    "reproduce": Counts(files=102, functions=935, classes=74, jsonable=4_500),
+    "compare": Counts(files=117, functions=1_025, classes=98, jsonable=3_800),
 }
 
 

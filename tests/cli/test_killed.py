@@ -204,14 +204,15 @@ def test_completed_jobs_of_a_stopped_comparison_are_kept_with_earlier_results(
     assert ("unfinished.md" in err) == (stop == signal.SIGINT)
     assert {path: path.read_bytes() for path in before} == before
     content = json.loads((folder / "unfinished.json").read_text())
-    assert {m["method"] for m in content["methods"] if m["score"] is not None} == {
-        "PooledRidge",
-        "IndependentRidge",
-        "IndependentRidgeCV",
-        "TaskMean",
-    }
+    scored = {m["method"] for m in content["methods"] if m["score"] is not None}
+    baselines = {"PooledRidge", "IndependentRidge", "IndependentRidgeCV", "TaskMean"}
+    if stop == signal.SIGINT:
+        assert scored == baselines
+    # A process that is killed leaves the leaderboard that was written last.
+    assert scored
+    assert scored <= baselines
     assert content["title"].startswith("Unfinished")
-    assert (folder / "unfinished.md").read_text().count("PooledRidge") >= 1
+    assert "TaskMean" in (folder / "unfinished.md").read_text()
     done = mtlrun("compare", "grades.csv", *COLUMNS, "--methods", "PooledRidge", "-q")
     assert done.exit_code == 0
     assert "finished so far" not in done.stderr

@@ -96,9 +96,9 @@ def test_verdict_leaderboard_tasks_and_predictions_are_visible_and_the_rest_is_f
     )
     page = Visible(result.page())
     assert page.headings == [
+        "Leaderboard",
         "Gain of multi-task learning",
         "Gain of each method over IndependentRidge",
-        "Leaderboard",
         "Gain of each task over separate models",
         "Observed against predicted",
     ]

@@ -38,6 +38,8 @@ EXCEPTIONS = {
     "chunks/table.py": "`DataFile.open`",
     "chunks/stored.py": "files of this run, in a temporary folder of its own",
     "chunks/sums.py": "files of this run, in a temporary folder of its own",
+    "chunks/predict.py": "new files of `replacing`",
+    "chunks/summed.py": "new files of `replacing`",
     "utils/jitcache.py": "machine code in a folder that is private to the user",
     "data/sets/fetch.py": "`DataFile.open`, and a new file in a folder of its own",
 }

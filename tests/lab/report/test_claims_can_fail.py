@@ -313,7 +313,8 @@ def wanted(check: dict[str, Any], methods: list[str], good: bool) -> dict[str, f
     of, over = as_list(check.get("of")), as_list(check.get("over"))
     if check.get("quantity") == "average_rank":
         best = good == ("at_most" in check)  # The best method has the smallest rank.
-        return {**dict.fromkeys(over, 0.5), **dict.fromkeys(of, float(best))}
+        rival = 0.5 if best else 1.0
+        return {**dict.fromkeys(over, rival), **dict.fromkeys(of, float(best))}
     if check["kind"] == "paired":
         apart = good == ("at_most" in check)
         return {**dict.fromkeys(over, 0.5), **dict.fromkeys(of, 0.9 if apart else 0.5)}
