@@ -31,9 +31,9 @@ def example(monkeypatch, tmp_path):
         sys.modules.pop(name, None)
 
 
-def test_the_page_links_all_examples():
+def test_the_page_names_all_examples():
     text = PAGE.read_text(encoding="utf-8")
-    assert [path.name for path in EXAMPLES if f"/{path.name})" not in text] == []
+    assert [path.name for path in EXAMPLES if f"/{path.name}`" not in text] == []
 
 
 @pytest.mark.slow
