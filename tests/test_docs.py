@@ -279,7 +279,9 @@ def test_commands_of_pages_name_the_paper_of_a_table():
     places = [
         f"{page.name}: {command}"
         for page in PAGES
-        for command in re.findall(r"mtlrun \w+ table\d\b(?!\.)", page.read_text("utf-8"))
+        for command in re.findall(
+            r"mtlrun \w+ table\d\b(?!\.)", page.read_text("utf-8")
+        )
         if page.name not in ("CHANGELOG.md", "architecture.md")
     ]
     assert places == []
