@@ -150,7 +150,7 @@ def test_an_interrupted_prediction_of_a_folder_goes_on(
     assert read == ["none", "part0.csv"]
 
 
-@pytest.mark.parametrize("n_jobs", ["1", "2"])
+@pytest.mark.parametrize("n_jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_an_interrupted_comparison_of_a_folder_goes_on(
     mtlrun, rows, tmp_path, monkeypatch, n_jobs
 ):

@@ -137,6 +137,7 @@ def test_compare_reports_a_full_disk(on_full_disk, table):
     assert table.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_train_reports_a_full_disk(on_full_disk, tmp_path):
     (tmp_path / "wide.yaml").write_text(TRAIN)
     code, err, files = on_full_disk(200, "train", "wide.yaml", "-q", "-o", "full")

@@ -924,6 +924,7 @@ def test_input_that_is_not_a_table_is_rejected(data):
     assert "DataFrame" in str(caught.value.remedy)
 
 
+@pytest.mark.slow
 def test_labels_are_compared_by_the_log_loss_where_most_tasks_have_no_auc():
     rng = np.random.default_rng(0)
     # Of 8 tasks, 6 have labels of one class.

@@ -387,6 +387,7 @@ def without_deadline(monkeypatch):
     monkeypatch.setattr(compare_module, "SLOWDOWN", 1e9)
 
 
+@pytest.mark.slow
 def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(
     without_deadline, monkeypatch
 ):

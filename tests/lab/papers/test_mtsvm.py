@@ -288,6 +288,7 @@ def test_a_distance_of_the_dual_value_needs_a_tenth_of_the_gap(plane):
     assert dual.values["relative_gap"] <= 1e-3
 
 
+@pytest.mark.slow
 def test_the_precision_of_the_text_is_primal_for_ascent_and_dual_for_kernels(
     plane, set_clock
 ):
