@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,14 @@ from mtlrun.chunks.compare import compare_chunks
 from mtlrun.chunks.table import chunk_files
 from mtlrun.comparison.compare import compare_table, refuse_output
 from mtlrun.comparison.leaderboard import Leaderboard
-from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.comparison.options import CompareOptions, TargetColumns, options_of
 from mtlrun.comparison.result import (
     Comparison,
 )
 from mtlrun.comparison.schedule import ignore
 from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import ConfigError, with_arguments
-from mtlrun.utils.options import part_of, with_fields
+from mtlrun.utils.options import with_fields
 
 
 @dataclass(frozen=True)
@@ -133,12 +133,9 @@ def compare(arguments: CompareArguments) -> Comparison:
     >>> sorted(result.leaderboard["method"])
     ['GraphMTL', 'IndependentRidge', 'IndependentRidgeCV', 'PooledRidge', 'TaskMean']
     """
-    values = vars(arguments)
     return run_comparison(
         arguments.data,
-        part_of(values, TargetColumns),
-        replace(part_of(values, Roles), targets=()),
-        part_of(values, CompareOptions),
+        *options_of(vars(arguments)),
         test=arguments.test,
         output=arguments.output,
         say=arguments.say,

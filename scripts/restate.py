@@ -17,7 +17,7 @@ from mtlrun.engine.store import Store
 from mtlrun.engine.stored import RUN_FILE
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.report.run import read_run
-from mtlrun.lab.results import _pack_with_plan
+from mtlrun.lab.results import pack_with_plan
 from mtlrun.lab.stored import read_plan
 from mtlrun.utils.io import file_json, jsonable, sealed
 
@@ -66,7 +66,7 @@ def restate(name: str) -> None:
             if plain(other.config.get(key)) != config.get(key):
                 changed[key] = plain(other.config.get(key))
     (folder / RUN_FILE).write_text(file_json(sealed(jsonable(info))))
-    _pack_with_plan(folder, folder, read_run(folder), None)
+    pack_with_plan(folder, folder, read_run(folder), None)
 
 
 if __name__ == "__main__":

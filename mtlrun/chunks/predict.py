@@ -195,5 +195,6 @@ def _finished(path: Path, key: str) -> dict[str, list[int]]:
             return dict(content["files"])
     except (DataError, OSError, ValueError, KeyError, TypeError):
         # There are none yet, or the file was damaged.
-        pass
+        return {}
+    # Of another model, or with other options.
     return {}

@@ -8,7 +8,6 @@ import shlex
 import sys
 import threading
 import time as clock
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,10 +23,10 @@ from mtlrun.cli.console import (
     say_prose,
 )
 from mtlrun.cli.options import OUTPUT_DEFAULT
-from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.comparison.options import CompareOptions, TargetColumns, options_of
 from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import counted
-from mtlrun.utils.options import PROTOCOL, ROLES, part_of
+from mtlrun.utils.options import PROTOCOL, ROLES
 from mtlrun.utils.text import sanitize
 
 if TYPE_CHECKING:
@@ -71,12 +70,7 @@ def compare(
             PROTOCOL, "FILE", "Table of test rows, instead of cross-validation."
         ),
     ] = None,
-    sheet: Annotated[
-        str | None,
-        options.option(
-            ROLES, "NAME", "Sheet of a workbook. Default: the first one.", "--sheet"
-        ),
-    ] = None,
+    sheet: Annotated[str | None, options.sheet_option(ROLES)] = None,
     output_dir: options.Output = OUTPUT_DEFAULT,
     explain: Annotated[
         bool,
@@ -124,9 +118,7 @@ def compare(
 
     names = ",".join(values["methods"]).split(",")
     values["methods"] = [name for name in map(str.strip, names) if name]
-    columns = part_of(values, TargetColumns)
-    roles = replace(part_of(values, Roles), targets=())
-    compare_options = part_of(values, CompareOptions)
+    columns, roles, compare_options = options_of(values)
     progress = CompareProgress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
     _show_files(result, folder, explain=explain)

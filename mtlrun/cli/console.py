@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 #: Greatest width of a line of prose, in columns, however wide the terminal is.
 MAX_PROSE_WIDTH = 100
+#: A number in a warning.
 _NUMBER = re.compile(r"\d[\d.e+-]*")
 #: A last column of less width is not broken.
 MIN_COLUMN_WIDTH = 16

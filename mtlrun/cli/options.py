@@ -555,10 +555,13 @@ def with_sheet(table: Path, sheet: str | None) -> Path:
     return table if sheet is None else table.with_name(f"{table.name}#{sheet}")
 
 
-Sheet = Annotated[
-    str | None,
-    option(None, "NAME", "Sheet of a workbook. Default: the first one.", "--sheet"),
-]
+#: The option --sheet in a panel of the help.
+sheet_option = functools.partial(
+    option,
+    metavar="NAME",
+    help="Sheet of a workbook. Default: the first one.",
+)
+Sheet = Annotated[str | None, sheet_option(None)]
 Json = Annotated[bool, option(OUT, None, "Print JSON, for other programs.", "--json")]
 Quiet = Annotated[
     bool,
@@ -617,7 +620,7 @@ def with_fields(
     parameters = {}
     lists = []
     for cls in classes:
-        for field, kind, option_help in typed_fields(cls):
+        for field, kind, option_help in typed_fields(cls):  # type: ignore[arg-type]
             default = field.default
             types = get_args(kind)
             if field.name in _SHARED:

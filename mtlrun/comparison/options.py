@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import ConfigError
 from mtlrun.parallel.pool import Pool
-from mtlrun.utils.options import PROTOCOL, RUN, OptionHelp, check_minimums
+from mtlrun.utils.options import PROTOCOL, RUN, OptionHelp, check_minimums, part_of
 from mtlrun.utils.sizes import FOLDS as MAX_FOLDS
 from mtlrun.utils.sizes import PLANNED, allow
 from mtlrun.utils.text import several
@@ -246,3 +247,17 @@ class CompareOptions:
             "curve": self.curve,
             "racing": self.racing,
         }
+
+
+def options_of(
+    values: Mapping[str, Any],
+) -> tuple[TargetColumns, Roles, CompareOptions]:
+    """Return the options of a comparison from the values of all their fields.
+
+    The targets are in `TargetColumns` alone: their names may be patterns.
+    """
+    return (
+        part_of(values, TargetColumns),
+        replace(part_of(values, Roles), targets=()),
+        part_of(values, CompareOptions),
+    )

@@ -234,14 +234,14 @@ def _pack_with_same_report(trial: Path, folder: Path, report: Report) -> None:
     """
     texts = {name: write(report) for name, write in FORMATS.items()}
     for task_digits in (*TASK_DIGITS, None):
-        _pack_with_plan(trial, folder, report.run, task_digits)
+        pack_with_plan(trial, folder, report.run, task_digits)
         packed_report = build_report(trial)
         if all(FORMATS[name](packed_report) == text for name, text in texts.items()):
             return
     raise DataError(f"{folder}: its report would change", AGAIN)
 
 
-def _pack_with_plan(
+def pack_with_plan(
     trial: Path, folder: Path, run: Run, task_digits: int | None
 ) -> None:
     """Pack the records of a run and its plan into another folder.

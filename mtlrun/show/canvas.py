@@ -115,6 +115,19 @@ def disable_math(canvas: Figure) -> None:
         text.set_parse_math(False)
 
 
+def add_legend_below(
+    canvas: Figure, handles: dict[str, Any], n_columns: int = 3
+) -> None:
+    """Add a legend below all axes of a figure; `handles` are those of its labels."""
+    canvas.legend(
+        handles.values(),
+        handles.keys(),
+        loc="outside lower center",
+        ncols=n_columns,
+        frameon=False,
+    )
+
+
 def legend_handles(all_axes: Iterable[Axes]) -> dict[str, Any]:
     """Return the handles of a legend by their labels, the first one of each label."""
     handles: dict[str, Any] = {}

@@ -20,7 +20,13 @@ from matplotlib.figure import Figure as Canvas
 from matplotlib.patches import Rectangle, Wedge
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from mtlrun.show.canvas import disable_math, draw, drawing_style, legend_handles
+from mtlrun.show.canvas import (
+    add_legend_below,
+    disable_math,
+    draw,
+    drawing_style,
+    legend_handles,
+)
 from mtlrun.show.figures import (
     MAX_NAMES,
     SQUARES,
@@ -158,15 +164,9 @@ def _draw_figure(figure: Figure) -> Canvas:
     canvas.suptitle(figure.title, fontsize=10)
     # A curve looks as in the last panel.
     handles = legend_handles(reversed(panel_axes))
-    shown_labels = [label for label in labels if label in handles]
-    if shown_labels:
-        canvas.legend(
-            [handles[label] for label in shown_labels],
-            shown_labels,
-            loc="outside lower center",
-            ncols=legend_columns,
-            frameon=False,
-        )
+    shown_handles = {label: handles[label] for label in labels if label in handles}
+    if shown_handles:
+        add_legend_below(canvas, shown_handles, legend_columns)
     disable_math(canvas)
     return canvas
 
@@ -630,13 +630,7 @@ def _draw_dumbbell(figure: Dumbbell) -> Canvas:
     canvas.suptitle(figure.title, fontsize=10)
     handles = legend_handles(canvas.axes)
     # Two columns keep the legend as narrow as the panels.
-    canvas.legend(
-        handles.values(),
-        handles.keys(),
-        loc="outside lower center",
-        ncols=2,
-        frameon=False,
-    )
+    add_legend_below(canvas, handles, n_columns=2)
     disable_math(canvas)
     return canvas
 

@@ -17,7 +17,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter, NullLocator
 from matplotlib.transforms import Bbox
 
-from mtlrun.show.canvas import MakeFigure, draw, drawing_style, legend_handles
+from mtlrun.show.canvas import (
+    MakeFigure,
+    add_legend_below,
+    draw,
+    drawing_style,
+    legend_handles,
+)
 from mtlrun.show.palette import (
     BACKGROUND_COLOR,
     DATA_COLOR,
@@ -706,13 +712,7 @@ def _draw_facets(
     if ax is None:
         figure.set_figwidth(size[0] + LETTER_INCHES * sum(longest))
     if ax is None and len(handles) > 1:
-        figure.legend(
-            handles.values(),
-            handles.keys(),
-            loc="outside lower center",
-            ncols=3,
-            frameon=False,
-        )
+        add_legend_below(figure, handles)
     return axes
 
 
@@ -809,13 +809,7 @@ def _draw_panels(
         draw_panel(axes, picture, panel)
     if ax is None:
         handles = legend_handles(grid[:n_panels])
-        figure.legend(
-            handles.values(),
-            handles.keys(),
-            loc="outside lower center",
-            ncols=3,
-            frameon=False,
-        )
+        add_legend_below(figure, handles)
     return np.asarray(grid[:n_panels])
 
 

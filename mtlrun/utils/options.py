@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, fields
-from typing import Any, ParamSpec, TypeVar, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ParamSpec,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from mtlrun.errors import ConfigError
 
@@ -51,16 +59,23 @@ class OptionHelp:
     short: str | None = None
 
 
+@functools.cache
 def typed_fields(
     cls: type[Any],
-) -> Iterator[tuple[Field[Any], Any, OptionHelp | None]]:
-    """Yield the fields of a class of options, their types and their help, if any."""
+) -> tuple[tuple[Field[Any], Any, OptionHelp | None], ...]:
+    """Return the fields of a class of options, their types and their help, if any.
+
+    Evaluating the type hints takes milliseconds, so they are kept.
+    """
     hints = get_type_hints(cls, include_extras=True)
-    types = get_type_hints(cls)
+    described = []
     for field in fields(cls):
-        metadata = getattr(hints[field.name], "__metadata__", ())
-        option_help = next(iter(metadata), None)
-        yield field, types[field.name], option_help
+        kind = hints[field.name]
+        option_help = None
+        if get_origin(kind) is Annotated:
+            kind, option_help, *_ = get_args(kind)
+        described.append((field, kind, option_help))
+    return tuple(described)
 
 
 def check_minimums(options: Any) -> None:
@@ -71,7 +86,7 @@ def check_minimums(options: Any) -> None:
     ConfigError
         Names the option.
     """
-    for field, _, option_help in typed_fields(type(options)):
+    for field, _, option_help in typed_fields(type(options)):  # type: ignore[arg-type]
         value = getattr(options, field.name)
         if option_help is None or option_help.minimum is None or value is None:
             continue
