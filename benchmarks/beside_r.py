@@ -1,4 +1,4 @@
-"""Mixed models and curves beside R's lme4 and mgcv, fit by fit.
+"""Mixed models and curves compared with R's lme4 and mgcv, fit by fit.
 
 ``python benchmarks/beside_r.py [mixed crossed curves splits] [--data DIR]`` prints, for
 tables of DIR/grouped:
@@ -6,7 +6,7 @@ tables of DIR/grouped:
 * mixed: CPU seconds of `lmer` over those of `HierarchicalMTL`, with diagonal and full
   covariances, and of a million simulated rows in 10,000 tasks, `HierarchicalMTL` alone;
 * crossed: 73,000 simulated rows with two crossed factors of 3,000 and 1,100 levels,
-  `SmoothMTL` with levels beside `lmer`;
+  `SmoothMTL` with levels compared with `lmer`;
 * curves: CPU seconds of mgcv's `bam` (discrete, random levels) over those of
   `SmoothMTL`, one column;
 * splits: root mean squared errors on 20 random splits (80% training rows, one column)
@@ -127,7 +127,7 @@ def report(title: str, r: R, formula: str, ours: Fit, rounds: int) -> None:
 
 
 def mixed(r: R, folder: Path, rounds: int) -> None:
-    """Print linear mixed models with one column beside lme4."""
+    """Print linear mixed models with one column, compared with lme4."""
     effects = {"diagonal": "(x1 || task)", "full": "(x1 | task)"}
     for name in ("sleepstudy", "Exam", "ScotsSec"):
         frame = table(folder, name)
@@ -153,7 +153,7 @@ def mixed(r: R, folder: Path, rounds: int) -> None:
 
 
 def crossed(r: R, folder: Path, rounds: int) -> None:
-    """Print a model with two crossed factors beside lme4."""
+    """Print a model with two crossed factors, compared with lme4."""
     rng = np.random.default_rng(0)
     n_rows = 73_000
     frame = pd.DataFrame(
@@ -174,7 +174,7 @@ def crossed(r: R, folder: Path, rounds: int) -> None:
 
 
 def curves(r: R, folder: Path, rounds: int) -> None:
-    """Print curves with random levels beside mgcv's bam."""
+    """Print curves with random levels, compared with mgcv's bam."""
     for name in ("sleepstudy", "Exam", "ScotsSec"):
         frame = table(folder, name)
         r.read(frame)

@@ -200,8 +200,8 @@ def _printed_numbers(overview: Overview) -> str:
     if not n_within + n_outside:
         return ""
     return _wrapped(
-        f"Published tables stand beside ours with {n_within + n_outside} numbers: "
-        f"{n_within} of ours are within tolerance, {n_outside} are not."
+        f"The published tables have {n_within + n_outside} numbers that we compare with "
+        f"ours: {n_within} are within tolerance, {n_outside} are not."
     )
 
 
