@@ -169,7 +169,7 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(
         patch.setattr(compare, "_fit_without_folds", interrupt)
         result = mtlrun(*command, "-o", "out")
     assert result.exit_code != 0
-    assert "3 of 3 pairs of folds" in result.stderr
+    assert "3 of 3 pairs" in result.stderr
     with monkeypatch.context() as patch:
         patch.setattr(compare, "add_up", interrupt)
         patch.setattr(compare, "read_folds", interrupt)
@@ -178,7 +178,7 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(
         patch.setattr(compare.Chunked, "losses", interrupt)
         result = mtlrun(*command, "-o", "out")
     assert "are used" in result.stderr
-    assert "3 of 3 pairs of folds" in result.stderr
+    assert "3 of 3 pairs" in result.stderr
     result = mtlrun(*command, "-o", "out")
     assert result.exit_code == 0, result.output
     folder = tmp_path / "out/compare/rows"

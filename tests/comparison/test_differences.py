@@ -59,7 +59,7 @@ def test_levels_beside_slow_drift_are_not_said_to_be_equal():
     ids = np.repeat(np.arange(20), 12)
     X = rng.normal(size=(240, 2))
     line = differences(replace(data, X=X, y=drift.ravel(), task_id=ids))
-    assert "no sign that the tasks differ" not in line
+    assert "no sign" not in line
 
 
 def test_variance_shares_of_labels_refer_to_the_latent_scale():

@@ -756,10 +756,10 @@ def test_an_interval_whose_ends_round_to_the_same_number_has_more_digits():
     assert _words().span(0.32, 0.32) == "32%"
 
 
-def test_a_gain_of_almost_nothing_is_about_the_same_error():
+def test_a_gain_of_almost_nothing_is_about_the_same_error(lacking):
     gain = SimpleNamespace(low=1e-5, high=3e-5, value=2e-5)
     words = _words().change(gain)
-    assert words == "about the same error (0.001 to 0.003% better)"
+    assert lacking(words, "about the same", "0.001 to 0.003%") == []
 
 
 def test_time_passes_while_a_long_fit_runs():

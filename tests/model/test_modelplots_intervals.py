@@ -218,7 +218,7 @@ def test_coefficients_that_all_tasks_share_are_drawn_once(folder):
     inner.estimates = lambda: estimates
     *_, common = estimate_pictures(model)
     assert [arrow.name for arrow in common.arrows] == ["promo"]
-    assert "same in all tasks" in common.title
+    assert "all tasks" in common.title
 
 
 def test_a_linear_model_of_many_tasks_shows_their_distribution(tmp_path):
