@@ -277,7 +277,7 @@ def _check_size(experiment: Experiment, all_scenarios: list[Scenario]) -> None:
         experiment.source,
         n_jobs * (1 + n_folds),
         PLANNED,
-        "cells and folds",
+        "results and folds",
         "Lower trials, folds or values.",
     )
 
