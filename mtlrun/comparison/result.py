@@ -1015,7 +1015,7 @@ def _write_card(
         "reader": {"name": READER, "options": options},
         "folder": dataset.id,
         "files": entries,
-        "licence": "that of the user's data",
+        "license": "that of the user's data",
         "citation": "none",
     }
     text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)

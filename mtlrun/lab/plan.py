@@ -363,7 +363,7 @@ def _dataset_info(
         "options": dataset.options,
         "statistics": variant.statistics,
         "files": {file.name: file.sha256 for file in files if file.sha256},
-        "licence": card.licence,
+        "licence": card.license,
         "citation": card.citation,
         "notes": variant.notes,
         "axis": scenario.axis,
