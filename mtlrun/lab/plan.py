@@ -344,7 +344,7 @@ def _dataset_info(
         variant = card.variant(dataset.options.get("variant"))
         valid_options = interface(source_path(card)).keyword_only
         options = {**variant.options, **dataset.options}
-        check_options(dataset.id, options, valid_options)
+        check_options(f"data set {dataset.id}", options, valid_options)
         fingerprint = dataset_fingerprint(
             dataset.id, data_dir=data_dir, needs_files=needs_files, **dataset.options
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.data.sets.cards import Archive, card_paths, check_id, load_card, read_card
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError, UnknownNameError
 
 GOOD = """\
@@ -263,3 +264,18 @@ def test_the_license_may_have_the_spelling_of_earlier_versions(
 def test_ids_cannot_be_paths(id: str) -> None:
     with pytest.raises(DataError, match="is not the name of a data set"):
         check_id(id)
+
+
+def test_an_unknown_option_of_a_reader_is_named_with_its_card(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "t.csv").write_text("a,y,task\n1,2,u\n")
+    write(
+        tmp_path / "cards",
+        "{id: mine, title: Mine, task_type: regression, design: ragged, folder: '', "
+        "reader: {name: table, options: {data: t.csv, tarrget: y}}, "
+        "files: [{name: t.csv, sha256: unknown}], license: mine, citation: mine}",
+    )
+    with pytest.raises(UnknownNameError, match="mine.yaml.*'tarrget'"):
+        load_dataset("mine", data_dir=tmp_path)
