@@ -246,7 +246,7 @@ def test_cards_of_the_user_are_found_and_refused_under_the_name_of_a_shipped_one
     write(tmp_path / "cards", GOOD)
     (tmp_path / "cards" / "enron.yaml").write_text(GOOD)
     assert load_card("mine", tmp_path).title == "Mine"
-    with pytest.raises(DataError, match="enron.yaml") as caught:
+    with pytest.raises(DataError, match="enron") as caught:
         load_card("enron", tmp_path)
     assert "another name" in caught.value.remedy
 
@@ -277,5 +277,5 @@ def test_an_unknown_option_of_a_reader_is_named_with_its_card(
         "reader: {name: table, options: {data: t.csv, tarrget: y}}, "
         "files: [{name: t.csv, sha256: unknown}], license: mine, citation: mine}",
     )
-    with pytest.raises(UnknownNameError, match="mine.yaml.*'tarrget'"):
+    with pytest.raises(UnknownNameError, match=r"mine\.yaml.*'tarrget'"):
         load_dataset("mine", data_dir=tmp_path)
