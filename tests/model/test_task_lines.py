@@ -224,3 +224,20 @@ def test_a_loaded_model_is_drawn_with_its_rows_or_with_its_table(grown):
     assert "table=" in caught.value.remedy
     with pytest.raises(DataError, match="tasks"):
         mtlrun.plot_task(model, table=plants(5))
+
+
+def test_a_kind_that_a_model_lacks_is_refused_with_those_that_it_has(grown, tmp_path):
+    _, folder = grown
+    words = ["plot", str(folder / "model"), "--kind", "tasks", "-o"]
+    run = CliRunner().invoke(app, [*words, str(tmp_path / "a.svg")])
+    assert run.exit_code == 2
+    for kind in ("coefficients", "shrinkage", "task"):
+        assert kind in run.stderr
+
+
+def test_tasks_of_equal_size_have_no_picture_of_gains_by_rows():
+    table = plants().query("bed != 'bed 7'")
+    result = compared(table, ["HierarchicalMTL", "IndependentRidge", "PooledRidge"])
+    with pytest.raises(UserError, match="12 rows") as caught:
+        result.plot_gains()
+    assert "plot_tasks" in caught.value.remedy
