@@ -4,8 +4,8 @@
 ``--write`` the printed output is stored in the pages. A block of Python that prints is
 followed by a block of text with its output. The site is not built if the two differ.
 
-Code that reads a data set whose files are not on this machine, or that needs a package
-which is not installed, does not run: its stored output is shown as it is.
+Pages read the tables of examples/ by their names. Code that needs a package which is not
+installed does not run: its stored output is shown as it is.
 """
 
 from __future__ import annotations
@@ -24,9 +24,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlrun.data.sets.cards import load_card
-from mtlrun.data.sets.files import missing_files
-
 #: Pages are run by this many processes: the site must be built quickly on two cores.
 N_PROCESSES = 2
 #: Tables that ship with the repository, which pages read by their names.
@@ -37,7 +34,6 @@ PACKAGES = {"MTNetwork": "torch"}
 _FENCE = re.compile(
     r"^```(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
-_DATA_SET = re.compile(r"(?:load_dataset\(\s*\"|datasets: \[\{id: )(?P<name>[\w-]+)")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -86,15 +82,9 @@ def examples(page: str) -> list[Example]:
 
 
 def unavailable(page: str) -> list[str]:
-    """Return the data sets and packages that the code of a page needs and that are
-    not here.
-    """
+    """Return the packages that the code of a page needs and that are not here."""
     code = "".join(example.code for example in examples(page))
     names = []
-    for data_set in dict.fromkeys(_DATA_SET.findall(code)):
-        card = load_card(data_set)
-        if missing_files(card):
-            names.append(f"the data set {data_set}")
     for method, package in PACKAGES.items():
         if method in code and find_spec(package) is None:
             names.append(f"the package {package}")

@@ -104,6 +104,8 @@ def collect(target: Path) -> None:
             old.unlink()
     shutil.rmtree(target / "gallery_code", ignore_errors=True)
     shutil.copytree(ROOT / "examples" / "gallery", target / "gallery_code")
+    for table in (ROOT / "examples").glob("*.csv"):
+        shutil.copy(table, target)  # examples of the gallery read it from there
 
 
 def page(text: str, place: Path, path: Path) -> str:

@@ -267,13 +267,6 @@ def test_a_copied_table_or_row_that_is_not_there_is_an_error():
         PAGE["copied_table"]("benchmarks/README.md", "Later rows", "Milk, Unicorns")
 
 
-def test_the_guide_fetches_the_data_that_its_chapters_load():
-    command = (DOCS / "guide" / "index.md").read_text("utf-8")
-    fetched = re.search(r"mtlrun data fetch (.*)", command)[1].split()
-    code = "".join(page.read_text("utf-8") for page in CHAPTERS)
-    assert set(re.findall(r'load_dataset\("([\w-]+)"', code)) == set(fetched)
-
-
 def test_commands_of_pages_name_the_paper_of_a_table():
     """`table1` is the name of several experiments, and so is `table2`."""
     places = [
