@@ -50,7 +50,8 @@ _PATH = re.compile(
 REFERENCES = sorted(
     set(
         re.findall(
-            r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "errata.md").read_text("utf-8")
+            r"`(tests/[\w/]+\.py)::(\w+)`",
+            (ROOT / "configs" / "errata.md").read_text("utf-8"),
         )
     )
 )
@@ -131,7 +132,7 @@ def test_every_paper_states_what_it_leaves_open_beside_its_experiments():
 def test_details_of_the_site_are_neither_in_its_menu_nor_in_its_search():
     script = runpy.run_path(str(ROOT / "scripts" / "docs_source.py"))
     details = [path for name in script["DETAILS"] for path in ROOT.glob(name)]
-    assert {path.name for path in details} >= {"report.md", "claims.md", "README.md"}
+    assert {path.name for path in details} >= {"claims.md", "README.md"}
     for path in (*details, DOCS / "compare.md"):
         place = path.relative_to(ROOT)
         header = script["page"]("# Title\n", place, path).partition("# Title")[0]
@@ -380,7 +381,9 @@ def test_an_estimator_without_an_example_gets_one_that_runs():
     assert len(ran) > 10
 
 
-@pytest.mark.parametrize("name", [".", "start", "guide", "api", "reference"])
+@pytest.mark.parametrize(
+    "name", [".", "start", "guide", "tutorials", "api", "reference"]
+)
 def test_an_index_links_its_pages(name):
     """A code host shows no table of contents, so each page is linked separately."""
     page = DOCS / name / "index.md"

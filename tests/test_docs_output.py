@@ -75,16 +75,6 @@ def test_writing_stores_the_printed_output():
     assert SCRIPT["rewrite"](changed, "page.md") == stored
 
 
-def test_without_its_package_a_page_is_shown_as_stored(monkeypatch, tmp_path):
-    path = tmp_path / "page.md"
-    path.write_text(page("print('MTNetwork')\n", "stored\n"), "utf-8")
-    process = SCRIPT["process"]
-    monkeypatch.setitem(process.__globals__, "PACKAGES", {"MTNetwork": "no_package"})
-    assert process(path, is_writing=False) == []
-    assert process(path, is_writing=True) == []
-    assert "stored\n" in path.read_text("utf-8")
-
-
 @pytest.mark.parametrize("path", CHECKED, ids=lambda path: path.stem)
 def test_the_output_of_a_page_is_checked_without_fetched_data(path):
     code = "".join(block.code for block in SCRIPT["examples"](path.read_text("utf-8")))
