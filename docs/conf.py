@@ -150,6 +150,29 @@ def _chapters(folder: Path) -> dict[str, str]:
     return chapters
 
 
+#: Classes whose objective or model is the first formula of a chapter of the guide.
+FORMULAS = {
+    "HierarchicalMTL": "pooling",
+    "SmoothMTL": "smooth",
+    "JointFeatureMTL": "shared-features",
+    "TraceNormMTL": "low-rank",
+    "GraphMTL": "graphs-time",
+    "FusedMTL": "graphs-time",
+    "ClusteredMTL": "clusters",
+    "RobustMTL": "outliers",
+    "MTRL": "relations",
+    "GraphSVC": "svm",
+}
+
+
+@cache
+def _formula(folder: Path, chapter: str) -> list[str]:
+    """Return the first displayed formula of a chapter, as lines of reStructuredText."""
+    text = (folder / "guide" / f"{chapter}.md").read_text("utf-8")
+    formula = re.search(r"^\$\$\n(.*?)\n\$\$$", text, re.DOTALL | re.MULTILINE)[1]
+    return [".. math::", "", *(f"   {line}" for line in formula.splitlines()), ""]
+
+
 def _guide(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -160,8 +183,12 @@ def _guide(
         first = lines.index("") if "" in lines else len(lines)
         lines[first:first] = [
             "",
-            f"Formula, example and advice: :doc:`user guide <{chapter}>`.",
+            f"Symbols, example and advice: :doc:`user guide <{chapter}>`.",
+            "",
         ]
+        # Classifiers have another loss than the formula of the chapter.
+        if topic := FORMULAS.get(name.rpartition(".")[2].removesuffix("CV")):
+            lines[first + 1 : first + 1] = _formula(Path(app.srcdir), topic)
 
 
 def _plain_words(
