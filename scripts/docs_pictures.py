@@ -270,7 +270,7 @@ def draw_low_rank() -> Figure:
     signs = np.sign(V[:2, -1])
     weights = signs * U[:, :2] * sigma[:2]
     fig, (left, right) = plt.subplots(
-        1, 2, figsize=(WIDTH, 3.1), width_ratios=(1, 1.5), layout="constrained"
+        2, 1, figsize=(4.8, 5.6), height_ratios=(1, 1.5), layout="constrained"
     )
     for factor, style in enumerate(("-", "--")):
         curve = signs[factor] * V[factor]
@@ -348,13 +348,13 @@ def draw_relations() -> Figure:
         "residuals": np.corrcoef(residuals.T),
     }
     fig, axes = plt.subplots(
-        1, 3, figsize=(WIDTH, 2.5), sharey=True, layout="constrained"
+        1, 3, figsize=(4.8, 2.2), sharey=True, layout="constrained"
     )
     for ax, (title, matrix) in zip(axes, panels.items(), strict=True):
         ax.imshow(matrix, cmap=MATRIX_COLORS, vmin=-1, vmax=1)
         write_values(ax, matrix, dark_from=0.7)
         ax.set_title(title, fontsize=9)
-        ax.set_xticks(range(3), Y.columns, fontsize=8)
+        ax.set_xticks(range(3), Y.columns, fontsize=8, rotation=45)
     axes[0].set_yticks(range(3), Y.columns, fontsize=8)
     return fig
 
@@ -425,7 +425,7 @@ def draw_paths() -> Figure:
     )
     errors = search.scores_path_.mean(axis=1)
     fig, (left, right) = plt.subplots(
-        1, 2, figsize=(WIDTH, 3.2), width_ratios=(1.3, 1), layout="constrained"
+        2, 1, figsize=(4.8, 5.4), height_ratios=(1.4, 1), layout="constrained"
     )
     styles = iter(["-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1))])
     for feature in np.argsort(-norms[-1]):
@@ -529,17 +529,18 @@ def draw_layouts() -> Figure:
     is_owner = owner[:, np.newaxis] == np.arange(n_tasks)
     is_missing = rng.random(values.shape) < 0.3
     panels = {
-        "ragged: task_id": np.where(is_owner, values, np.nan),
-        "shared: 2-D y": values,
-        "shared with gaps: NaN": np.where(is_missing, np.nan, values),
+        "ragged:\ntask_id": np.where(is_owner, values, np.nan),
+        "shared:\n2-D y": values,
+        "shared with\ngaps: NaN": np.where(is_missing, np.nan, values),
     }
     colors = plt.colormaps[MATRIX_COLORS].with_extremes(bad="0.85")
-    fig, axes = plt.subplots(1, 3, figsize=(WIDTH * 0.85, 2.6), layout="constrained")
+    fig, axes = plt.subplots(1, 3, figsize=(4.8, 2.6), layout="constrained")
     for ax, (title, matrix) in zip(axes, panels.items(), strict=True):
         image = ax.imshow(matrix, cmap=colors, aspect="auto", vmin=-2, vmax=2)
         ax.set_title(title, fontsize=9)
         ax.set(xticks=range(n_tasks), yticks=[])
-        ax.set_xticklabels([f"task {t + 1}" for t in range(n_tasks)], fontsize=7)
+        ax.set_xticklabels([str(t + 1) for t in range(n_tasks)], fontsize=8)
+        ax.set_xlabel("task", fontsize=8)
         ax.set_yticks(np.arange(0.5, 11), minor=True)
         ax.set_xticks(np.arange(0.5, n_tasks - 1), minor=True)
         ax.grid(which="minor", color="white", lw=1.5)
@@ -641,7 +642,7 @@ def draw_smooth() -> Figure:
     grid = np.linspace(1952, 2022, 60)
     common = model.partial_dependence(0, values=grid)
     fig, axes = plt.subplots(
-        1, 3, figsize=(6.6, 2.8), sharey=True, layout="constrained"
+        1, 3, figsize=(4.8, 3.0), sharey=True, layout="constrained"
     )
     for ax, name in zip(axes, ("Japan", "Kenya", "Botswana"), strict=True):
         curve = model.partial_dependence(0, task=name, values=grid)
@@ -664,11 +665,9 @@ def draw_smooth() -> Figure:
             )
         ax.text(2014.5, 34, "no\nrows", ha="center", va="center", fontsize=8)
         ax.set_title(name, fontsize=9)
-        ax.set(
-            xlabel="year", xlim=(1950, 2022), ylim=(28, 95), xticks=[1960, 1980, 2000]
-        )
+        ax.set(xlabel="year", xlim=(1950, 2022), ylim=(28, 95), xticks=[1970, 2000])
     axes[0].set_ylabel("life expectancy in years")
-    add_legend(fig, axes[0], columns=4)
+    add_legend(fig, axes[0], columns=2)
     return fig
 
 
