@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from mtlrun.estimators import SmoothMTL
-from mtlrun.show.palette import BACKGROUND_COLOR, MULTITASK
+from mtlrun.show.palette import COLORS, MULTITASK
 
 table = pd.read_csv("../gapminder.csv")  # a file in the folder examples/
 
@@ -42,13 +42,18 @@ for part, share in model.variance_shares_.items():
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
 left.barh(list(shares), [100 * share for share in shares.values()])
 left.set(xlabel="share of the variance in %", title="Where life expectancies differ")
-for t in model.tasks_:
+styles = ["-", "--", "-.", ":", "-"]
+for t, color, style in zip(model.tasks_, COLORS[2:], styles, strict=False):
     curve = model.partial_dependence(0, task=t)
-    right.plot(curve.values, curve.mean, color=BACKGROUND_COLOR)
-    right.annotate(t, (curve.values[-1], curve.mean[-1]), fontsize=8)
+    right.plot(curve.values, curve.mean, style, color=color, label=t)
 common = model.partial_dependence(0)
-right.fill_between(common.values, *common.interval(), alpha=0.3, color=MULTITASK.color)
+right.fill_between(common.values, *common.interval(), alpha=0.2, color=MULTITASK.color)
 right.plot(common.values, common.mean, color=MULTITASK.color, label="all continents")
-right.set(xlabel="year", ylabel="life expectancy in years", title="Growth by continent")
-right.legend(loc="upper left", frameon=False)
+right.set(
+    xlabel="year",
+    ylim=(30, 95),
+    ylabel="life expectancy in years",
+    title="Growth by continent",
+)
+right.legend(fontsize=8, ncols=2)
 plt.show()
