@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mtlrun.lab.report.frames import load_results
     from mtlrun.lab.results import load_run, reproduce
     from mtlrun.model.files import load_model
+    from mtlrun.model.task_lines import plot_task
 
 __version__ = "0.2.0"
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "load_model",
     "load_results",
     "load_run",
+    "plot_task",
     "reproduce",
 ]
 
@@ -33,6 +35,7 @@ _HOMES = {
     "load_model": "mtlrun.model.files",
     "load_results": "mtlrun.lab.report.frames",
     "load_run": "mtlrun.lab.results",
+    "plot_task": "mtlrun.model.task_lines",
     "reproduce": "mtlrun.lab.results",
 }
 

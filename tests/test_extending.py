@@ -129,7 +129,7 @@ def test_the_analysis_runs_and_its_quantities_are_declared(example, tmp_path, ca
     (tmp_path / "mine.yaml").write_text(MEASURED)
     result = CliRunner().invoke(app, ["reproduce", "mine.yaml", "--output", "runs"])
     assert result.exit_code == 0, result.output
-    assert "2 cells" in result.output
+    assert "2 results" in result.output
     (tmp_path / "mine.yaml").write_text(MEASURED.replace("mean]", "meen]"))
     result = CliRunner().invoke(app, ["validate", "mine.yaml"])
     assert result.exit_code == 2

@@ -22,7 +22,7 @@ files:
   - name: plants.csv
     sha256: {sha256}
     bytes: {size}
-licence: CC0
+license: CC0
 citation: none
 """
 

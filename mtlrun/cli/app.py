@@ -55,9 +55,9 @@ MODULES = {
 #: Functions of the commands whose names Python uses itself.
 FUNCTIONS = {"list": "list_"}
 EPILOG = (
-    "A cell is one fit of one method on one split, the unit that is computed, "
+    "A result is one fit of one method on one split, the unit that is computed, "
     "kept and counted. "
-    "Exit codes: 0 success; 1 a cell failed, or --check found a deviation; "
+    "Exit codes: 0 success; 1 a result failed, or --check found a deviation; "
     "2 wrong usage, configuration or data; 130 interrupted."
 )
 

@@ -388,7 +388,8 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
     if explain:
         _say_lines(text_lines(leaderboard_grid(board), width, DROP_FIRST))
         say("")
-        say_prose(caption(board))
+        for line in caption(board):
+            say_prose(line)
         for line in board.left_out:
             say_prose(f"stopped or left out: {line}")
     else:

@@ -334,7 +334,7 @@ def ensure_data(
             names += f" and {len(files) - MAX_NAMES} more"
         say(
             f"data set {card.id} is not in {folder}: {names} ({size_of(files)}); "
-            f"license: {card.licence}",
+            f"license: {card.license}",
             error=True,
         )
     try:

@@ -98,7 +98,7 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
         ("id", card.id),
         ("title", _title(card)),
         ("tasks", f"{card.task_type}, {card.design} design"),
-        ("license", card.licence),
+        ("license", card.license),
         ("citation", card.citation),
         ("preprocessing", card.preprocessing),
         ("notes", selected.notes.strip()),
@@ -258,7 +258,7 @@ def fetch(
             size = "the file at this address"
             if missing:
                 size = size_of(missing)
-            source = f"license: {card.licence}"
+            source = f"license: {card.license}"
             if url is not None:
                 source = f"from {shown_address(url)}"
             say(f"{card.id}: {size}, {source}, to {folder / card.folder}")

@@ -208,7 +208,7 @@ def _references(experiment: Experiment) -> list[tuple[str, str]]:
 
 # ---------------------------------------------------------------------- status
 
-#: States of cells, in the order of the columns.
+#: States of results, in the order of the columns.
 STATES = ("done", "failed", "damaged", "outdated", "missing")
 
 
@@ -224,7 +224,7 @@ def status(
     as_json: options.Json = False,
     debug: options.Debug = False,
 ) -> None:
-    """Show how many cells of an experiment are done, failed, outdated or missing."""
+    """Show how many results of an experiment are done, failed, outdated or missing."""
     from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
     from mtlrun.lab.experiment.load import load_experiment
     from mtlrun.lab.plan import plan, unused_jobs
@@ -258,9 +258,9 @@ def status(
         say(line)
     unused = unused_jobs(run_plan.output)
     if unused:
-        n_cells = counted(len(unused), "cell")
+        n_results = counted(len(unused), "result")
         say(
-            f"no run, comparison or model needs {n_cells} of {run_plan.output}: "
+            f"no run, comparison or model needs {n_results} of {run_plan.output}: "
             "they may be deleted"
         )
     say(totals(run_plan, states))
@@ -277,7 +277,7 @@ def _wanted(
 def _print_status(
     experiment: Experiment, run_plan: Plan, states: Sequence[JobState]
 ) -> None:
-    """Print the state of each cell as JSON."""
+    """Print the state of each result as JSON."""
     cells = []
     for row, state in _wanted(run_plan, states):
         cells.append(
@@ -303,7 +303,7 @@ def _print_status(
 
 
 def _provenance_lines(run_plan: Plan, states: Sequence[JobState]) -> list[str]:
-    """Return which commits computed the cells, and whether they were verified since."""
+    """Return which commits computed the results, and whether they were verified since."""
     from mtlrun.lab.stored import made_and_verified, read_verified
 
     commits = [state.commit for _, state in _wanted(run_plan, states)]
@@ -323,7 +323,7 @@ def _commit_age(commit: str) -> str:
 
 
 def _user_code_lines(run_plan: Plan) -> list[str]:
-    """Return which code of the user determines whether a cell is up to date."""
+    """Return which code of the user determines whether a result is up to date."""
     from mtlrun.catalog.methods import CODE_SUFFIXES
 
     names: set[str] = set()
@@ -338,14 +338,14 @@ def _user_code_lines(run_plan: Plan) -> list[str]:
 
 
 def totals(run_plan: Plan, states: Sequence[JobState]) -> str:
-    """Return one line on the cells, such as ``12 cells: 10 done, 2 missing``."""
+    """Return one line on the results, such as ``12 results: 10 done, 2 missing``."""
     counts = Counter[str](state.name for _, state in _wanted(run_plan, states))
     parts = [f"{counts[state]} {state}" for state in STATES if counts[state]]
-    return f"{counted(len(run_plan.wanted), 'cell')}: {', '.join(parts)}"
+    return f"{counted(len(run_plan.wanted), 'result')}: {', '.join(parts)}"
 
 
 def _print_counts(run_plan: Plan, states: Sequence[JobState]) -> None:
-    """Print the number of cells in each state, for each data set and method."""
+    """Print the number of results in each state, for each data set and method."""
     counts: dict[tuple[str, str, str], Counter[str]] = {}
     for row, state in _wanted(run_plan, states):
         group = (row.reading, row.dataset, row.method)

@@ -467,7 +467,7 @@ Scheduler = Annotated[
 Force = Annotated[
     bool,
     option(
-        HOW, None, "Recompute everything, including finished cells.", "--force", "-f"
+        HOW, None, "Recompute everything, including finished results.", "--force", "-f"
     ),
 ]
 DryRun = Annotated[
@@ -477,7 +477,7 @@ DryRun = Annotated[
     ),
 ]
 FailFast = Annotated[
-    bool, option(HOW, None, "Stop at the first cell that fails.", "--fail-fast")
+    bool, option(HOW, None, "Stop at the first result that fails.", "--fail-fast")
 ]
 Retries = Annotated[
     int, option(HOW, "N", "How often to retry a fit that fails.", min=0)
@@ -542,7 +542,7 @@ Format = Annotated[
         OUT,
         "FORMAT",
         "Print the full report as md, json, csv or tex instead of the table; html "
-        "writes report.html, parquet every cell to results.parquet.",
+        "writes report.html, parquet every result to results.parquet.",
         "--format",
         autocompletion=words("md", "json", "csv", "tex", "html", "parquet"),
     ),

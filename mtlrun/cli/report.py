@@ -45,7 +45,7 @@ def report(
         options.option(
             options.WHAT,
             "DIR",
-            "First copy finished cells from this run folder, for example of another "
+            "First copy finished results from this run folder, for example of another "
             "machine. Repeatable.",
         ),
     ] = None,
@@ -457,7 +457,7 @@ def _write_or_print(
 
 
 def _write_parquet(folder: Path, out: Path | None) -> None:
-    """Write the cells of a run, or of all runs below a folder, as one table."""
+    """Write the results of a run, or of all runs below a folder, as one table."""
     from mtlrun.lab.report import frames
 
     path = out or folder / frames.PARQUET
@@ -467,7 +467,7 @@ def _write_parquet(folder: Path, out: Path | None) -> None:
 
 
 def _merge(folder: Path, other: Path) -> None:
-    """Copy the finished cells of another folder, and print how many."""
+    """Copy the finished results of another folder, and print how many."""
     from mtlrun.lab.merging import merge
 
     def say_waiting() -> None:

@@ -139,7 +139,7 @@ def reproduce(
 ) -> None:
     """Reproduce a published table or figure and compare it with the paper.
 
-    Only missing cells are computed, so an interrupted run continues where it stopped
+    Only missing results are computed, so an interrupted run continues where it stopped
     when the command is repeated. The table is printed; table, report and figures are
     written to DIR/<paper>/<artefact>/<profile>.
     """
@@ -203,7 +203,7 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
         missing = missing_data(experiment, request.data_dir)
         if missing:
             names = ", ".join(card.id for card, *_ in missing)
-            say(f"to be downloaded first: {names}; then all cells would be computed")
+            say(f"to be downloaded first: {names}; then all results would be computed")
             return 0
     ensure_data(
         experiment, request.data_dir, yes=request.yes, options=request.transferable
@@ -258,7 +258,7 @@ def _print_plan(run_plan: Plan, force: bool) -> None:
     store = run_plan.store()
     jobs, folds = missing_jobs(run_plan, store, force=force)
     if not jobs:
-        say(f"all {counted(len(run_plan.wanted), 'cell')} up to date")
+        say(f"all {counted(len(run_plan.wanted), 'result')} up to date")
         return
     for line in rerun_reasons(run_plan, job_states(run_plan, store)):
         say(line)
@@ -268,7 +268,7 @@ def _print_plan(run_plan: Plan, force: bool) -> None:
         if row.job.key in keys:
             groups[f"{row.dataset}/{row.method}"].append(row)
     for name, rows in groups.items():
-        text = f"would compute {name}: {counted(len(rows), 'cell')}"
+        text = f"would compute {name}: {counted(len(rows), 'result')}"
         missing_folds: set[str] = set()
         for row in rows:
             missing_folds.update(fold.key for fold in row.job.folds)
@@ -292,9 +292,9 @@ def _compute_and_report(run_plan: Plan, request: Request) -> int:
     run_report = _written_report(run_plan, unchanged=summary.unchanged)
     print_report(run_report, request.form, run_plan.folder)
     if summary.interrupted:
-        remaining = counted(summary.n_left, "cell")
+        remaining = counted(summary.n_left, "result")
         say(
-            f"interrupted with {remaining} left; finished cells are kept: "
+            f"interrupted with {remaining} left; finished results are kept: "
             "run the same command to continue",
             error=True,
         )
@@ -357,7 +357,7 @@ class _Outcome:
     unfinished : dict of str to str
         Reasons why paper items were not finished, by their ids.
     failed : bool
-        Whether a cell failed.
+        Whether a result failed.
     interrupted : bool
     """
 
@@ -376,7 +376,7 @@ def reproduce_all(request: Request) -> int:
     -------
     int
         Exit code: 130 if interrupted, 2 if an item could not be started because of its
-        data or configuration, 1 if a cell failed or --check found a deviation, else 0.
+        data or configuration, 1 if a result failed or --check found a deviation, else 0.
     """
     from mtlrun.lab.batch import gather
 
@@ -404,7 +404,7 @@ def reproduce_all(request: Request) -> int:
         agrees = report_problems(all_problems(overview))
     if outcome.interrupted:
         say(
-            "interrupted; finished cells are kept: run the same command to continue",
+            "interrupted; finished results are kept: run the same command to continue",
             error=True,
         )
         return 130
@@ -433,7 +433,7 @@ def _print_plans(batch: Batch, force: bool) -> None:
     for run_plan, (n_cells, n_folds, n_shared) in zip(batch.plans, counts, strict=True):
         text = "up to date"
         if n_cells or n_shared:
-            text = f"{n_cells} of {len(run_plan.wanted)} cells"
+            text = f"{n_cells} of {len(run_plan.wanted)} results"
             if n_folds:
                 text += f" and {counted(n_folds, 'search fold')}"
             if n_shared:
@@ -447,7 +447,7 @@ def _print_plans(batch: Batch, force: bool) -> None:
     total = sum(len(run_plan.wanted) for run_plan in batch.plans)
     say(
         f"{counted(len(batch.plans), 'artifact')}: "
-        f"{n_cells} of {counted(total, 'cell')} and "
+        f"{n_cells} of {counted(total, 'result')} and "
         f"{counted(n_folds, 'search fold')} to compute; nothing was run"
     )
 

@@ -26,7 +26,7 @@ def verify(
     sample: Annotated[
         int | None,
         options.option(
-            options.HOW, "N", "Recompute N cells of each run. Default: 20.", min=1
+            options.HOW, "N", "Recompute N results of each run. Default: 20.", min=1
         ),
     ] = None,
     seconds: Annotated[
@@ -34,13 +34,13 @@ def verify(
         options.option(
             options.HOW,
             "S",
-            "Recompute as many cells as possible in S seconds.",
+            "Recompute as many results as possible in S seconds.",
             min=0,
         ),
     ] = None,
     all_cells: Annotated[
         bool,
-        options.option(options.HOW, None, "Recompute all finished cells.", "--all"),
+        options.option(options.HOW, None, "Recompute all finished results.", "--all"),
     ] = False,
     search: Annotated[
         bool,
@@ -53,13 +53,13 @@ def verify(
     quiet: options.Quiet = False,
     debug: options.Debug = False,
 ) -> None:
-    """Recompute finished cells of a run, and print how well they agree.
+    """Recompute finished results of a run, and print how well they agree.
 
-    Nothing stored is replaced. The cells are taken from each data set and method in
+    Nothing stored is replaced. The results are taken from each data set and method in
     turn, the cheapest first, with the parameters that their search selected. The result
     is written to verified.json in the folder of the run, also after an interrupt, and
-    the report shows it. The exit code is 1 if a cell agrees to fewer digits than its
-    method promises, and 2 if no cell could be tried.
+    the report shows it. The exit code is 1 if a result agrees to fewer digits than its
+    method promises, and 2 if no result could be tried.
     """
     from mtlrun.engine.stored import VERIFIED
     from mtlrun.lab.report.build import build_report
@@ -89,7 +89,7 @@ def verify(
         message = "interrupted"
         n_tried = len(_tried(trials))
         if n_tried:
-            message += f"; {counted(n_tried, 'cell')} kept in {VERIFIED}"
+            message += f"; {counted(n_tried, 'result')} kept in {VERIFIED}"
         complain(message)
         raise typer.Exit(130) from None
     for folder in folders:
@@ -102,11 +102,11 @@ def verify(
     tried = _tried(trials)
     if trials and not tried:
         raise UserError(
-            "no cell could be tried, so nothing was verified",
+            "no result could be tried, so nothing was verified",
             "Where data are missing: mtlrun data add ID FILE, mtlrun data fetch ID, "
             "or --data-dir DIR.",
         )
-    # Without finished cells there are no trials, which is not a disagreement.
+    # Without finished results there are no trials, which is not a disagreement.
     all_agree = all(trial.agrees for trial in tried)
     raise typer.Exit(int(not all_agree))
 
@@ -139,7 +139,7 @@ def _selected_folders(target: str, profile: str | None, output_dir: Path) -> lis
 
 
 def _format_trial(trial: Trial) -> str:
-    """Return one line that says how well a cell agrees."""
+    """Return one line that says how well a result agrees."""
     from mtlrun.lab.verify import ALL_DIGITS
 
     name = next(iter(trial.names.values()))
@@ -158,12 +158,12 @@ def _format_trial(trial: Trial) -> str:
 
 
 def _format_trials(folder: Path, trials: list[Trial]) -> str:
-    """Return one line on a run: how many cells agree, and how many were not tried."""
+    """Return one line on a run: how many results agree, and how many were not tried."""
     tried = _tried(trials)
-    text = f"{folder}: no cell tried"
+    text = f"{folder}: no result tried"
     if tried:
         n_agreeing = sum(trial.agrees for trial in tried)
-        text = f"{folder}: {n_agreeing} of {counted(len(tried), 'cell')} agree"
+        text = f"{folder}: {n_agreeing} of {counted(len(tried), 'result')} agree"
     reasons = Counter(trial.refused for trial in trials if trial.refused)
     for reason, count in reasons.items():
         text += f"; {count} not tried: {reason}"

@@ -253,10 +253,16 @@ class ComparisonPictures:
         Raises
         ------
         PictureError
-            If no multi-task method was compared.
+            If no multi-task method was compared, or all tasks have the same number of
+            rows.
         """
         intervals = self._defined_gains()
         sizes = dict(zip(self.tasks, self.sizes, strict=True))
+        if len(set(self.sizes)) == 1:
+            raise PictureError(
+                f"all tasks have {counted(self.sizes[0], 'row')}",
+                "Use the picture of the tasks: --kind tasks, plot_tasks.",
+            )
         return GainsPicture(
             f"Gain over {self._baseline_text()} by number of rows",
             self._gain_axis(),

@@ -319,17 +319,17 @@ def selection_note(board: Leaderboard) -> str:
 _ERRORS = {NMSE: "squared error", ERROR_RATE: "error rate", LOG_LOSS: "log loss"}
 
 
-def caption(board: Leaderboard) -> str:
-    """Return the caption of the leaderboard, which explains its columns."""
+def caption(board: Leaderboard) -> list[str]:
+    """Return the sentences below the leaderboard, which explain its columns."""
     base = board.reference
     measure = board.evaluation.measure
     direction = "greater" if board.greater else "smaller"
-    text = (
+    sentences = [
         f"{board.metric}: mean over the tasks and {counted(board.n_splits, 'split')}; "
         f"{direction} is better."
-    )
+    ]
     if base is None or len(board.ranked()) < 2:
-        return text
+        return sentences
     if measure == AUC:
         meaning = (
             f"how far the AUC, averaged over the tasks, is above that of {base.label}"
@@ -339,17 +339,17 @@ def caption(board: Leaderboard) -> str:
             f"the share of the {_ERRORS[measure]} of {base.label}, averaged over the "
             "tasks, that a method removes"
         )
-    text += (
-        f" Gain ({measure}): {meaning}, with its 95% interval and p. The verdict's "
-        "gains are computed differently: the methods selected in each split, compared "
-        "with separate models and with one model for all tasks."
-    )
+    sentences += [
+        f"Gain ({measure}): {meaning}, with its 95% interval and p.",
+        "The verdict's gains are computed differently: the methods selected in each "
+        "split, compared with separate models and with one model for all tasks.",
+    ]
     if board.metric == "rmse" and measure == NMSE:
-        text += (
-            " Ranks are those of the gain, which weighs tasks equally; the RMSE weighs "
+        sentences.append(
+            "Ranks are those of the gain, which weighs tasks equally; the RMSE weighs "
             "them by their scale."
         )
-    return f"{text} p is not corrected for multiple tests."
+    return [*sentences, "p is not corrected for multiple tests."]
 
 
 def leaderboard_grid(board: Leaderboard) -> ReportTable:
@@ -456,7 +456,7 @@ def sections(board: Leaderboard) -> list[Section]:
         Section(
             "Leaderboard",
             [
-                f"{caption(board)} Std: standard deviation over the splits. "
+                f"{' '.join(caption(board))} Std: standard deviation over the splits. "
                 "Better in: tasks with less error than with the reference. Seconds: "
                 "search and fit of one split."
             ],

@@ -1015,7 +1015,7 @@ def _write_card(
         "reader": {"name": READER, "options": options},
         "folder": dataset.id,
         "files": entries,
-        "licence": "that of the user's data",
+        "license": "that of the user's data",
         "citation": "none",
     }
     text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
@@ -1069,15 +1069,10 @@ def save_unfinished(folder: Path, board: Leaderboard) -> Path:
 
 
 def _drawn(picture: Picture, ax: Any) -> Any:
-    """Draw a picture for the user and return its axes.
+    # matplotlib takes long to import.
+    from mtlrun.show.drawing import draw_in_notebook
 
-    New figures are created by pyplot, so notebooks show them.
-    """
-    import matplotlib.pyplot as plt
-
-    from mtlrun.show.drawing import draw
-
-    return draw(picture, ax, plt.figure)
+    return draw_in_notebook(picture, ax)
 
 
 def _frame(table: ReportTable) -> pd.DataFrame:

@@ -106,7 +106,7 @@ def loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> D
     dataset = load_dataset(name, data_dir=data_dir, **json.loads(options))
     if dataset.fingerprint != fingerprint:
         raise DataError(
-            f"the files of {name} changed since the cells were planned",
+            f"the files of {name} changed since the results were planned",
             "Run the command again.",
         )
     return dataset

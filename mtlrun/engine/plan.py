@@ -255,7 +255,7 @@ def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
             present.append(f"{name} {installed_version}")
     earlier = sorted(f"{name} {old_version}" for name, old_version in old_versions)
     return (
-        f"{counted(n_jobs, 'cell')} computed with {', '.join(earlier)} "
+        f"{counted(n_jobs, 'result')} computed with {', '.join(earlier)} "
         f"(here: {', '.join(present)}); --force computes them again"
     )
 

@@ -33,9 +33,7 @@ from mtlrun.utils.processes import exclusive_lock, timing_lock
 from mtlrun.utils.temporary import tidy_folders
 
 #: Remedy when the run folder cannot be written.
-CANNOT_WRITE_REMEDY = (
-    "Free some space, or choose another folder with --output; finished cells are kept."
-)
+CANNOT_WRITE_REMEDY = "Free some space, or choose another folder with --output; finished results are kept."
 #: A worker receives small jobs in batches that take about this many seconds.
 BATCH_SECONDS = 0.3
 #: Each worker receives at least this many batches. While it computes one, the results
@@ -180,8 +178,8 @@ def missing_jobs(
 
 
 def describe_work(n_jobs: int, n_folds: int, total: int) -> str:
-    """Return, for example, ``3 of 8 cells to compute, after 6 search folds``."""
-    text = f"{n_jobs} of {counted(total, 'cell')} to compute"
+    """Return, for example, ``3 of 8 results to compute, after 6 search folds``."""
+    text = f"{n_jobs} of {counted(total, 'result')} to compute"
     if n_folds:
         text += f", after {counted(n_folds, 'search fold')}"
     return text
@@ -301,7 +299,7 @@ class Runner:
         if other_settings is not None:
             self.progress.message(
                 f"{plan.folder} held the table of a run with {other_settings}; it now "
-                f"holds the table of a run with {plan.settings}. The cells of both are "
+                f"holds the table of a run with {plan.settings}. The results of both are "
                 "kept. Use --output to keep both tables"
             )
         summary = RunSummary(plan.folder)
@@ -331,7 +329,9 @@ class Runner:
             self.store.open()
             tidy_folders(self.store.cells_folder, plan.folder)
             plan.write()
-            self.progress.message(f"all {counted(len(plan.wanted), 'cell')} up to date")
+            self.progress.message(
+                f"all {counted(len(plan.wanted), 'result')} up to date"
+            )
         other_settings = plan.taken_over()
         if other_settings is not None and not summary.interrupted:
             self.progress.message(
@@ -389,7 +389,7 @@ class Runner:
             if folds:
                 consequence = "only searches run in parallel"
             self.progress.message(
-                "timed cells run one after the other, whatever --jobs says: "
+                "timed results run one after the other, whatever --jobs says: "
                 f"{consequence}"
             )
         self.progress.start(len(folds) + len(jobs))

@@ -129,8 +129,8 @@ class Store:
         except (OSError, ValueError) as error:
             raise ValueError(f"{name} is damaged: {error}") from None
         if record.key != key:
-            cell = f"{record.key[:16]}..."
-            raise ValueError(f"{name} is damaged: it holds the cell {cell}")
+            result = f"{record.key[:16]}..."
+            raise ValueError(f"{name} is damaged: it holds the result {result}")
         return record
 
     def _read_packed(self, key: str) -> Record | None:
@@ -142,7 +142,7 @@ class Store:
         try:
             return Record.from_content(content)
         except ValueError as error:
-            name = f"the cell {key[:16]}... in {PACKED}"
+            name = f"the result {key[:16]}... in {PACKED}"
             raise ValueError(f"{name} is damaged: {error}") from None
 
     def load(self, key: str) -> Record | None:
@@ -211,7 +211,7 @@ class Store:
         else:
             if record.result.get(SCORES_DIGEST) == array_digest(scores):
                 return scores
-            cause = f"{file_name} contains the scores of another cell"
+            cause = f"{file_name} contains the scores of another result"
         raise ValueError(f"{file_name} is missing or damaged: {cause}")
 
     def read_scores(self, record: Record) -> Any | None:

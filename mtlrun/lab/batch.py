@@ -122,7 +122,7 @@ def gather(
     if not batch.plans and not batch.refused:
         reason = f"artifact has the profile {profile!r}"
         if only:
-            reason = f"cell is named by --only {','.join(only)}"
+            reason = f"result is named by --only {','.join(only)}"
         raise ConfigError(
             f"no {reason}",
             "`mtlrun list` shows the artifacts, `mtlrun show NAME` the profiles of "

@@ -53,7 +53,7 @@ class Merged:
             "not finished there": self.unfinished,
         }
         others = [f"{count} {reason}" for reason, count in counts.items() if count]
-        text = f"{counted(self.copied, 'cell')} copied"
+        text = f"{counted(self.copied, 'result')} copied"
         if others:
             text += f" ({', '.join(others)})"
         return text

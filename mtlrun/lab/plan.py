@@ -277,7 +277,7 @@ def _check_size(experiment: Experiment, all_scenarios: list[Scenario]) -> None:
         experiment.source,
         n_jobs * (1 + n_folds),
         PLANNED,
-        "cells and folds",
+        "results and folds",
         "Lower trials, folds or values.",
     )
 
@@ -344,7 +344,7 @@ def _dataset_info(
         variant = card.variant(dataset.options.get("variant"))
         valid_options = interface(source_path(card)).keyword_only
         options = {**variant.options, **dataset.options}
-        check_options(dataset.id, options, valid_options)
+        check_options(f"data set {dataset.id}", options, valid_options)
         fingerprint = dataset_fingerprint(
             dataset.id, data_dir=data_dir, needs_files=needs_files, **dataset.options
         )
@@ -363,7 +363,7 @@ def _dataset_info(
         "options": dataset.options,
         "statistics": variant.statistics,
         "files": {file.name: file.sha256 for file in files if file.sha256},
-        "licence": card.licence,
+        "licence": card.license,
         "citation": card.citation,
         "notes": variant.notes,
         "axis": scenario.axis,

@@ -106,7 +106,7 @@ def reproduce(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     report = mtlrun.reproduce("table2", profile="smoke", output=folder)
     >>> report
-    <Report dcrmtl/table2, profile smoke: 10 of 10 cells done>
+    <Report dcrmtl/table2, profile smoke: 10 of 10 results done>
     """
     if data_dir is not None:
         data_dir = Path(data_dir)

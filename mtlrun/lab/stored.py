@@ -340,7 +340,7 @@ def made_and_verified(
         for commit, count in counts.most_common():
             text = f"{commit[:8]}{age(commit)}"
             if len(counts) > 1:
-                text += f" ({counted(count, 'cell')})"
+                text += f" ({counted(count, 'result')})"
             texts.append(text)
         lines.append(f"Made by {', '.join(texts)}.")
     if verified is None:
@@ -369,7 +369,7 @@ def _verified_sentence(verified: Verified) -> str:
     digits = [job.digits for job in verified.cells if job.agrees]
     text = (
         f"Verified at {code} on {verified.date[:10]}: {len(digits)} of "
-        f"{counted(len(verified.cells), 'cell')} computed again "
+        f"{counted(len(verified.cells), 'result')} computed again "
         f"(of {verified.finished} finished) agree"
     )
     if digits:

@@ -251,6 +251,47 @@ class Model(BaseEstimator):
 
         Parameters
         ----------
+        X, y
+            As of `dataset`.
+
+        Raises
+        ------
+        UserError
+            As by `dataset`.
+        """
+        dataset = self.dataset(X, y)
+        facts = self.about
+        clock = self.schema.clock
+        step = table_step(dataset).fit(dataset.X)
+        with config_context(transform_output="default"):
+            ready = replace(dataset, X=step.transform(dataset.X), features=[])
+        rows = np.arange(dataset.n_samples)
+        estimator = TrainTestData.of(ready, rows, rows[:1]).fit(clone(self.estimator))
+        inputs = facts["input"] | {
+            "n_features": len(dataset.features),
+            "names": dataset.features,
+            "categories": dataset.categories,
+            "ranges": training_ranges(dataset),
+        }
+        if clock is not None and dataset.clock is not None:
+            inputs["clock"] = dataset.clock.to_dict()
+        new_facts = {
+            "tasks": dataset.tasks,
+            "labels": dataset.labels,
+            "input": inputs,
+            "targets": dataset.targets,
+            "label_types": dataset.label_types,
+            # The intervals of the earlier fit do not hold for this one.
+            "intervals": {},
+        }
+        self.fitted_ = Model(estimator, step, facts | new_facts)
+        return self
+
+    def dataset(self, X: Any, y: Any = None) -> Dataset:
+        """Return rows of the table, with targets, as the data set of a fit.
+
+        Parameters
+        ----------
         X : data frame
         y : array-like, optional
             Targets with their original labels, a column per target. Columns with names
@@ -288,7 +329,7 @@ class Model(BaseEstimator):
         if lacking:
             raise DataError(
                 f"the data frame lacks {listed(lacking)}",
-                "fit needs the columns of the table.",
+                "The columns of the table are needed.",
             )
         table = Table("data frame", frame[columns])
         clock = schema.clock
@@ -296,30 +337,7 @@ class Model(BaseEstimator):
         dataset = make_dataset(table, roles, clock=clock).with_levels()
         if clock is not None and clock.last_column in schema.features:
             dataset = dataset.with_elapsed()
-        step = table_step(dataset).fit(dataset.X)
-        with config_context(transform_output="default"):
-            ready = replace(dataset, X=step.transform(dataset.X), features=[])
-        rows = np.arange(dataset.n_samples)
-        estimator = TrainTestData.of(ready, rows, rows[:1]).fit(clone(self.estimator))
-        inputs = facts["input"] | {
-            "n_features": len(dataset.features),
-            "names": dataset.features,
-            "categories": dataset.categories,
-            "ranges": training_ranges(dataset),
-        }
-        if clock is not None and dataset.clock is not None:
-            inputs["clock"] = dataset.clock.to_dict()
-        new_facts = {
-            "tasks": dataset.tasks,
-            "labels": dataset.labels,
-            "input": inputs,
-            "targets": dataset.targets,
-            "label_types": dataset.label_types,
-            # The intervals of the earlier fit do not hold for this one.
-            "intervals": {},
-        }
-        self.fitted_ = Model(estimator, step, facts | new_facts)
-        return self
+        return dataset
 
     def _roles(self, targets: Sequence[str], schema: Schema) -> Roles:
         """Return the roles of the columns of the training table."""

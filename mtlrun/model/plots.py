@@ -19,7 +19,7 @@ from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.job import OWN_TABLE
 from mtlrun.engine.stored import TRAINED, read_json
-from mtlrun.errors import DataError, UnknownNameError, UserError
+from mtlrun.errors import DataError, UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.baseline import search_panels
 from mtlrun.model.curves import curve_picture, method_name, variances_line
@@ -182,7 +182,7 @@ def picture_of(
     if not pictures:
         raise UserError(
             f"{folder}: this model does not shrink coefficients towards a mean",
-            "HierarchicalMTL does; --kind coefficients shows those of linear models.",
+            _remedy(folder),
         )
     return FacetsPicture(f"{kind.capitalize()} of {title}", pictures)
 
@@ -208,6 +208,11 @@ def fitting_kinds(folder: Path) -> list[str]:
     except UserError:
         return kinds
     return [*kinds, "path"]
+
+
+def _remedy(folder: Path) -> str:
+    """Return what to do if a model has no picture of a kind."""
+    return f"This model has --kind {listed(fitting_kinds(folder) or ['task'])}."
 
 
 def default_kind(folder: Path, column: str | None = None) -> str:
@@ -246,8 +251,7 @@ def _tasks(folder: Path, model: Model) -> HeatMap:
     except AttributeError:
         raise UserError(
             f"{folder}: {type(estimator).__name__} has no similarity of tasks",
-            "FETR, MTFRL, MTRL, GraphMTL, ClusteredMTL, Whom and MT-MKL have one; try "
-            "--kind coefficients.",
+            _remedy(folder),
         ) from None
     return HeatMap("similarity of tasks", similarity.tolist(), tasks, tasks, centre=0.0)
 
@@ -261,7 +265,7 @@ def _coefficients(folder: Path, figure_title: str) -> Figure | FacetsPicture:
     if not file.is_file():
         raise UserError(
             f"{folder}: this model is not linear: it has no coefficients",
-            "Try --kind tasks or path.",
+            _remedy(folder),
         )
     try:
         with NpzArchive(file, str(file)) as stored:
@@ -513,6 +517,6 @@ def _paths(folder: Path) -> list[Panel]:
     if not panels:
         raise UserError(
             f"{folder}: the values of the search are not numbers",
-            "Try --kind tasks or coefficients.",
+            "Use mtlrun plot without --kind.",
         )
     return panels

@@ -22,7 +22,8 @@ from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.evaluation import TrainTestData, innermost
 from mtlrun.errors import DataError, UserError, counted
 from mtlrun.model.curves import checked_tasks, method_name, number_column
-from mtlrun.model.files import Model
+from mtlrun.model.files import load_model
+from mtlrun.model.fitted import Model
 from mtlrun.problem.taskdata import dense
 from mtlrun.show.palette import STRATEGIES
 from mtlrun.show.pictures import PanelsPicture, TaskPanel
@@ -94,6 +95,82 @@ def training_rows(folder: Path, model: Model, data_dir: Path | None = None) -> D
         f"{folder}: the rows of the tasks are not at hand: {reason}",
         "Name the folder of the data with --data-dir, or fit the model again.",
     )
+
+
+def plot_task(
+    model: Model | str | Path,
+    tasks: Sequence[str] | None = None,
+    *,
+    column: str | None = None,
+    table: Any = None,
+    ax: Any = None,
+) -> Any:
+    """Draw the rows of tasks over a column, with the lines of all strategies.
+
+    Each panel shows a task: its rows, the lines of a model of this task alone, of one
+    model for all tasks and of the fitted model with its 95% band, and the lines of the
+    other tasks behind. Lines hold for the typical values of the other columns in the
+    task.
+
+    Parameters
+    ----------
+    model : Model or path
+        Model, or the folder of a saved one.
+    tasks : sequence of str, optional
+        At most 24. Default: six tasks, evenly spaced by their number of rows.
+    column : str, optional
+        Column of numbers. Default: the first one.
+    table : data frame, optional
+        The table that the model was fitted on, with its targets. Default: the rows
+        that lie next to a saved model.
+    ax : matplotlib Axes, optional
+        Its area is filled with the panels. Default: a new figure.
+
+    Returns
+    -------
+    ndarray of Axes
+        One per task.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such task or column.
+    UserError
+        If there are no rows, the table has other tasks or categories than the model,
+        the column holds categories, there are too many tasks, or the model predicts no
+        probabilities.
+
+    Examples
+    --------
+    >>> from mtlrun import load_model, plot_task
+    >>> model = load_model("results/runs/compare/gapminder/model")  # doctest: +SKIP
+    >>> plot_task(model, ["Chile"], column="year", table=frame)  # doctest: +SKIP
+    """
+    # matplotlib takes long to import.
+    from mtlrun.show.drawing import draw_in_notebook
+
+    folder = None
+    if not isinstance(model, Model):
+        folder = Path(model)
+        model = load_model(folder)
+    if table is not None:
+        dataset = model.dataset(table)
+        if (dataset.tasks, dataset.categories) != (
+            model.task_names,
+            dict(model.schema.categories),
+        ):
+            raise DataError(
+                "the table has other tasks or categories than the model",
+                "Give the table that the model was fitted on, with all its rows.",
+            )
+    elif folder is None:
+        raise UserError(
+            "a model in memory does not keep its rows",
+            "Give the table that it was fitted on: plot_task(model, table=...).",
+        )
+    else:
+        dataset = training_rows(folder, model)
+    return draw_in_notebook(task_picture(model, dataset, column, tasks), ax)
 
 
 def task_picture(
@@ -328,7 +405,10 @@ class _TaskLines:
             f"{self.method}; the other lines are fitted without tuning."
         )
         if any(panel.band for panel in panels):
-            caption += " Band: 95%, of the multi-task line."
+            caption += (
+                " Band: 95%, of the multi-task line with its level and all other "
+                "columns; the band of --kind curve is that of the column alone."
+            )
         return PanelsPicture(
             f"{quantity} over {self.column}",
             self.column,

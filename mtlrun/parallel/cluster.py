@@ -118,7 +118,7 @@ def run_on_dask(
         except OSError:
             raise ConfigError(
                 f"the connection to the Dask scheduler {scheduler or ''} was lost",
-                "Finished cells are kept. Restart the scheduler and its workers, then "
+                "Finished results are kept. Restart the scheduler and its workers, then "
                 "run the command again.",
             ) from None
 
@@ -141,7 +141,7 @@ def _source_mismatch_error(worker: str) -> ConfigError:
     return ConfigError(
         f"the Dask worker {worker} has a different version of the mtlrun sources",
         "Install the same version there and restart the worker. "
-        "Finished cells are kept.",
+        "Finished results are kept.",
     )
 
 

@@ -42,6 +42,16 @@ from mtlrun.show.pictures import GainsPicture, PanelsPicture, Picture
 from mtlrun.utils.io import write_atomic
 
 
+def draw_in_notebook(picture: Picture, ax: Any = None) -> Any:
+    """Draw a picture for the user and return its axes.
+
+    New figures are created by pyplot, so notebooks show them.
+    """
+    import matplotlib.pyplot as plt
+
+    return draw(picture, ax, plt.figure)
+
+
 def write_drawing(
     picture: Drawing | Picture,
     path: Path,

@@ -95,7 +95,7 @@ MANY_POINTS = 60
 #: The axis of rows is logarithmic if the sizes of tasks differ by this factor.
 LOG_ROWS = 6
 #: Quantile of the gains at which the colors of a heat map end.
-HEAT_QUANTILE = 0.75
+HEAT_QUANTILE = 0.9
 #: A heat map with more columns has no numbers in its cells.
 MAX_NUMBER_COLUMNS = 8
 #: Losses further from zero than this many times the median distance are off the axis.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.data.sets.cards import Archive, card_paths, check_id, load_card, read_card
+from mtlrun.data.sets.load import load_dataset
 from mtlrun.errors import DataError, UnknownNameError
 
 GOOD = """\
@@ -216,7 +217,7 @@ def test_unreadable_cards_are_rejected(tmp_path: Path) -> None:
 def test_shipped_cards_are_valid() -> None:
     for id in card_paths():
         card = load_card(id)
-        assert card.licence, id
+        assert card.license, id
         assert card.citation, id
         assert {"n", "d", "tasks"} <= set(card.statistics), id
         is_simulated = id.startswith(("simulated", "gauss2d", "eurlex-like"))
@@ -238,17 +239,43 @@ def test_an_unknown_id_gets_a_suggestion(lacking) -> None:
     assert not lacking(caught.value, "data set 'delicius'", "'delicious'?")
 
 
-def test_cards_of_the_user_are_found_but_never_replace_shipped_ones(
+def test_cards_of_the_user_are_found_and_refused_under_the_name_of_a_shipped_one(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "cards").mkdir()
     write(tmp_path / "cards", GOOD)
     (tmp_path / "cards" / "enron.yaml").write_text(GOOD)
     assert load_card("mine", tmp_path).title == "Mine"
-    assert load_card("enron", tmp_path).path.parent != tmp_path / "cards"
+    with pytest.raises(DataError, match="enron") as caught:
+        load_card("enron", tmp_path)
+    assert "another name" in caught.value.remedy
+
+
+@pytest.mark.parametrize("key", ["license", "licence"])
+def test_the_license_may_have_the_spelling_of_earlier_versions(
+    tmp_path: Path, key: str
+) -> None:
+    text = GOOD.replace("licence:", f"{key}:")
+    assert key in text
+    assert read_card(write(tmp_path, text)).license
 
 
 @pytest.mark.parametrize("id", ["../enron", "a/b", "", "Enron", "a.b", "-x", "a\n"])
 def test_ids_cannot_be_paths(id: str) -> None:
     with pytest.raises(DataError, match="is not the name of a data set"):
         check_id(id)
+
+
+def test_an_unknown_option_of_a_reader_is_named_with_its_card(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "cards").mkdir()
+    (tmp_path / "t.csv").write_text("a,y,task\n1,2,u\n")
+    write(
+        tmp_path / "cards",
+        "{id: mine, title: Mine, task_type: regression, design: ragged, folder: '', "
+        "reader: {name: table, options: {data: t.csv, tarrget: y}}, "
+        "files: [{name: t.csv, sha256: unknown}], license: mine, citation: mine}",
+    )
+    with pytest.raises(UnknownNameError, match=r"mine\.yaml.*'tarrget'"):
+        load_dataset("mine", data_dir=tmp_path)

@@ -244,11 +244,11 @@ def test_jobs_of_other_versions_are_named(lab, capsys):
     assert [state.name for state in states] == ["done"] * 4
     assert states[0].versions == {"numpy": "0.9"}
     assert other_versions(plan, states).startswith(
-        "1 cell computed with numpy 0.9 (here: numpy "
+        "1 result computed with numpy 0.9 (here: numpy "
     )
     status(str(lab.root / "tiny.yaml"), output_dir=lab.output)
     assert (
-        "1 cell computed with numpy 0.9 (here: numpy "
+        "1 result computed with numpy 0.9 (here: numpy "
         in capsys.readouterr().out.replace("\n", " ")
     )
 

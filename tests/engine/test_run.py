@@ -68,7 +68,7 @@ def test_a_finished_run_has_all_its_files(lab):
     }
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
     assert messages(stream) == [
-        "lab/tiny: 4 of 4 cells to compute, after 4 search folds"
+        "lab/tiny: 4 of 4 results to compute, after 4 search folds"
     ]
     record = lab.results()["strong", 1]
     assert (record.family, record.status, record.inputs["dataset"]["id"]) == (
@@ -159,7 +159,7 @@ def test_item_2_a_finished_target_starts_no_solver(lab):
     process = lab.python(AGAIN)
     out, err = process.communicate()
     assert process.returncode == 0, err
-    assert out == "all 4 cells up to date\n"
+    assert out == "all 4 results up to date\n"
 
 
 def test_an_up_to_date_run_changes_no_file(lab):
@@ -298,7 +298,7 @@ def test_item_15_timed_jobs_run_one_after_another_and_a_message_says_so(lab, lac
     run(lab.plan(text), n_jobs=2, backend="threading", progress=PlainProgress(stream))
     assert not lacking(
         messages(stream)[1],
-        "timed cells",
+        "timed results",
         "one after the other",
         "--jobs",
         "only searches run in parallel",

@@ -49,7 +49,7 @@ def test_items_with_the_same_output_share_their_jobs(lab):
         [],
     )
     summary, lines = computed(plan)
-    assert "lab/other: 2 of 6 cells to compute\n" in lines
+    assert "lab/other: 2 of 6 results to compute\n" in lines
     assert (summary.n_ok, summary.n_cached) == (2, 4)
     now = written()
     assert files.items() <= now.items()
@@ -69,7 +69,7 @@ def test_a_run_whose_jobs_are_all_done_elsewhere_is_up_to_date_and_has_a_report(
         lab.plan(lab.tiny.replace("id: lab/tiny", "id: paper/tiny"))
     )
     assert (summary.n_cached, summary.exit_code) == (4, 0)
-    assert lines == "all 4 cells up to date\n"
+    assert lines == "all 4 results up to date\n"
     ours, theirs = build_report(summary.run_dir), build_report(first.run_dir)
     assert not is_partial(ours)
     assert render(ours, "csv") == render(theirs, "csv")

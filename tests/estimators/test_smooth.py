@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import tracemalloc
 import weakref
 from copy import copy
 from dataclasses import replace
@@ -23,7 +24,11 @@ from mtlrun.estimators import (
 )
 from mtlrun.solvers.hierarchical import smooth, smooth_blocks, smooth_fit
 from mtlrun.solvers.hierarchical.smooth_labels import PRIOR_STD, LabelMarginal
-from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign
+from mtlrun.solvers.hierarchical.smooth_parts import (
+    NystroemFeatures,
+    SmoothDesign,
+    SmoothRows,
+)
 from mtlrun.solvers.hierarchical.smooth_posterior import mean_at_zero
 
 COMMON = ("linear", "additive", "wide", "narrow")
@@ -1069,3 +1074,18 @@ def test_baselines_of_labels_share_all_or_nothing():
     assert [part for part in pooled.variances_ if "task" in part] == ["task level"]
     independent = SmoothIndependentClassifier().fit(X, y, task_id=task)
     assert all(part.startswith("task") for part in independent.variances_)
+
+
+def test_the_mean_of_features_over_many_rows_does_not_hold_all_features():
+    rng = np.random.default_rng(0)
+    rows = SmoothRows(rng.normal(size=(60_000, 2)), np.zeros((60_000, 0), dtype=int))
+    radial = NystroemFeatures.fit(rng.normal(size=(100, 2)), np.arange(2), 1.0)
+    weights = rng.uniform(size=60_000)
+    tracemalloc.start()
+    try:
+        mean = radial.centered(rows, weights).offset
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert_allclose(mean, weights @ radial(rows) / weights.sum(), rtol=1e-10)
+    assert peak < 60_000 * 100 * 8

@@ -213,7 +213,7 @@ def test_a_damaged_fold_is_recomputed_if_its_search_needs_it(lab):
         store.path(job.key).unlink()
         summary, lines = computed(lab.plan())
         assert (summary.n_ok, summary.n_cached) == (1, 3), name
-        assert "1 of 4 cells to compute, after 1 search fold" in lines
+        assert "1 of 4 results to compute, after 1 search fold" in lines
         assert store.load(fold.key).selection == good.selection, name
 
 
@@ -229,7 +229,7 @@ def test_a_job_with_another_name_or_without_its_scores_is_damaged(lab):
     scores[fourth].write_bytes(scores[fourth].read_bytes()[:100])
     states = job_states(lab.plan(text))
     assert [state.name for state in states] == ["damaged", "done", "damaged", "damaged"]
-    assert f"it holds the cell {second[:12]}" in states[0].reason
+    assert f"it holds the result {second[:12]}" in states[0].reason
     assert states[2].reason.startswith(f"cells/{third}.npz is missing or damaged")
     assert computed(lab.plan(text))[0].n_ok == 3
     assert {state.name for state in job_states(lab.plan(text))} == {"done"}
@@ -319,7 +319,7 @@ def test_a_moved_folder_is_up_to_date_and_has_the_same_report(lab):
     ]
     lab.output.rename(lab.root / "moved")
     there = plan(run_plan.experiment, output=lab.root / "moved")
-    assert computed(there)[1].startswith("all 4 cells up to date")
+    assert computed(there)[1].startswith("all 4 results up to date")
     assert [
         render(build_report(there.folder), form)
         for form in ("csv", "md", "json", "tex")

@@ -150,7 +150,7 @@ GOLDEN = {
         changed(
             "kind: random, train: 0.4, trials: 3", "kind: kfold, folds: 3, name: a"
         ),
-        "bad.yaml:6:8: a kfold split has no name\n"
+        "bad.yaml:6:8: a kfold split has no name: leave it out, or write name: null if an extended file has it\n"
         "  5 | datasets: [digits]\n"
         "  6 | split: {kind: kfold, folds: 3, name: a}\n"
         "             ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^",

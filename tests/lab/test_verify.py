@@ -62,7 +62,7 @@ def test_numbers_of_the_same_code_are_equal_and_the_report_says_so(finished):
     content = json.loads((finished / "verified.json").read_text())
     assert (content["finished"], len(content["cells"])) == (4, 4)
     assert (
-        "4 of 4 cells computed again (of 4 finished) agree to 16 digits or more"
+        "4 of 4 results computed again (of 4 finished) agree to 16 digits or more"
         in markdown(build_report(finished))
     )
 
@@ -330,7 +330,7 @@ def test_reworded_errors_and_renamed_functions_do_not_outdate_committed_jobs(tmp
     done = subprocess.run(
         command, cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.stdout.endswith("40 cells: 40 done\n"), done.stderr
+    assert done.stdout.endswith("40 results: 40 done\n"), done.stderr
 
 
 def test_a_record_names_the_code_behind_it(lab):

@@ -70,10 +70,10 @@ def test_a_model_without_figures_refers_to_show(tmp_path):
     with pytest.raises(UserError) as caught:
         modelplots.default_kind(folder)
     assert "mtlrun show" in caught.value.remedy
-    # Models that have similarities are named.
+    # The remedy names a kind that it has.
     with pytest.raises(UserError) as caught:
         modelplots.picture_of(folder, "tasks")
-    assert "FETR" in caught.value.remedy
+    assert "--kind task" in caught.value.remedy
 
 
 def test_an_unknown_kind_names_the_others(model):

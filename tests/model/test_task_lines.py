@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import mtlrun
 from mtlrun.cli.app import app
-from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.curves import ModelCurves, checked_tasks
 from mtlrun.model.files import load_model
 from mtlrun.model.task_lines import task_picture, training_rows
@@ -207,3 +207,37 @@ def test_the_line_of_a_smooth_model_is_a_curve_with_its_band(tmp_path):
     rows = pd.DataFrame({"water": x, "bed": "bed 2"})
     new_targets = 2 * 1.96 * result.model.deviations(*result.model.read(rows))
     assert (high - low < new_targets).all()
+
+
+def test_a_loaded_model_is_drawn_with_its_rows_or_with_its_table(grown):
+    _, folder = grown
+    model = load_model(folder / "model")
+    for axes in (
+        mtlrun.plot_task(folder / "model", ["bed 2"], column="water"),
+        mtlrun.plot_task(model, ["bed 2"], column="water", table=plants()),
+    ):
+        lines = {line.get_label(): line for line in axes[0].lines}
+        rows = plants().query("bed == 'bed 2'")
+        assert_allclose(lines["observed"].get_ydata(), rows.height)
+    with pytest.raises(UserError, match="keep") as caught:
+        mtlrun.plot_task(model)
+    assert "table=" in caught.value.remedy
+    with pytest.raises(DataError, match="tasks"):
+        mtlrun.plot_task(model, table=plants(5))
+
+
+def test_a_kind_that_a_model_lacks_is_refused_with_those_that_it_has(grown, tmp_path):
+    _, folder = grown
+    words = ["plot", str(folder / "model"), "--kind", "tasks", "-o"]
+    run = CliRunner().invoke(app, [*words, str(tmp_path / "a.svg")])
+    assert run.exit_code == 2
+    for kind in ("coefficients", "shrinkage", "task"):
+        assert kind in run.stderr
+
+
+def test_tasks_of_equal_size_have_no_picture_of_gains_by_rows():
+    table = plants().query("bed != 'bed 7'")
+    result = compared(table, ["HierarchicalMTL", "IndependentRidge", "PooledRidge"])
+    with pytest.raises(UserError, match="12 rows") as caught:
+        result.plot_gains()
+    assert "plot_tasks" in caught.value.remedy

@@ -1,11 +1,14 @@
 """Block coordinate descent: optima, certificates, choices of sets and Gram matrices."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.linear_model import Lasso, MultiTaskLasso
 
+from mtlrun.estimators import JointFeatureMTL
 from mtlrun.penalties.norms import L1, L21, TraceNorm
 from mtlrun.problem.losses import LogisticLoss, SquaredLoss
 from mtlrun.problem.objective import duality_gap
@@ -224,3 +227,18 @@ def test_admm_takes_over_if_coordinate_descent_stalls(set_limits, penalty):
     )
     assert easy.converged
     assert "rho" not in easy.info
+
+
+def test_a_wide_fit_makes_one_copy_of_its_design():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 20_000))
+    Y = X[:, :3] @ rng.normal(size=(3, 4)) + 0.1 * rng.normal(size=(200, 4))
+    alpha = 0.3 * JointFeatureMTL().alpha_max(X, Y)
+    tracemalloc.start()
+    try:
+        JointFeatureMTL(alpha).fit(X, Y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The centered one, and one while it is centered; by column would be another.
+    assert peak < 2.5 * X.nbytes

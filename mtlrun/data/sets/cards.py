@@ -27,7 +27,7 @@ The models below are the keys of a card. An example::
     uses: [enron.arff]                 # the files needed without a variant; default: all
     variants:                          # load_dataset(id, variant=...)
       sample: {options: {...}, uses: [...], statistics: {...}, notes: ...}
-    licence: ...
+    license: ...
     citation: ...
     preprocessing: ...
     statistics: {n: 1702, d: 1001}     # keys of Dataset.statistics(); floats are compared to the decimals given
@@ -51,6 +51,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    AliasChoices,
     BeforeValidator,
     Field,
     PrivateAttr,
@@ -202,7 +203,8 @@ class Card(StrictModel):
     files: list[FileSpec] = []
     uses: list[str] | None = None
     variants: dict[str, Variant] = {}
-    licence: str
+    # Cards of earlier versions have the British spelling.
+    license: str = Field(validation_alias=AliasChoices("license", "licence"))
     citation: str
     preprocessing: str = ""
     statistics: Statistics = {}
@@ -297,11 +299,19 @@ def load_card(id: str, data_dir: Path | None = None) -> Card:
     UnknownNameError
         If there is no such card; the nearest ones are suggested.
     DataError
-        If the card is wrong.
+        If the card is wrong, or a card in the data directory has the name of a shipped
+        one.
     """
     paths = card_paths(data_dir)
     if id not in paths:
         raise UnknownNameError("data set", id, paths)
+    if data_dir is not None:
+        user_card = Path(data_dir) / "cards" / f"{id}.yaml"
+        if user_card.exists() and user_card != paths[id]:
+            raise DataError(
+                f"{user_card}: {id} is already the name of a data set",
+                "Give the card and its id another name.",
+            )
     return read_card(paths[id])
 
 
@@ -329,7 +339,7 @@ def read_card(path: Path) -> Card:
     if findings:
         raise DataError(
             rendered(findings, document),
-            "The keys of a card are described in mtlrun/data/sets/cards.py.",
+            "`mtlrun data info NAME` names the card of a similar data set.",
         )
     return card
 

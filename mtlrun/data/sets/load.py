@@ -141,13 +141,17 @@ def load_dataset(
         **options,
     )
     function = source_function(card)
-    check_options(id, {"sample": sample, "sample_seed": sample_seed}, ())
+    check_options(f"data set {id}", {"sample": sample, "sample_seed": sample_seed}, ())
     defaults = {
         name: parameter.default
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    check_options(card.id, chosen.options, defaults)
+    options_of_card = {
+        name: value for name, value in chosen.options.items() if name not in options
+    }
+    check_options(f"{card.path}: {card.source.name}", options_of_card, defaults)
+    check_options(f"data set {id}", chosen.options, defaults)
     options = {**defaults, **chosen.options}
     for name, value in options.items():
         if value is inspect.Parameter.empty:
@@ -357,11 +361,12 @@ def fingerprint_of(
 
 
 def check_options(
-    id: str, options: Mapping[str, Any], available: Iterable[str]
+    subject: str, options: Mapping[str, Any], available: Iterable[str]
 ) -> None:
     """Raise an error for unknown options, and for invalid seeds and samples.
 
-    The reader or generator of a data set knows its options.
+    The reader or generator of a data set knows its options. Messages begin with
+    `subject`: the data set, or its card and reader.
 
     Raises
     ------
@@ -374,7 +379,9 @@ def check_options(
     names = [*available, "variant", "sample", "sample_seed", "coding"]
     for name, value in options.items():
         if name not in names:
-            raise UnknownNameError(f"option of data set {id}", name, names)
+            raise UnknownNameError(
+                "option", name, names, f"{subject} has no option {name!r}"
+            )
         least = _LEAST.get(name)
         if least is None or (name == "sample" and value is None):
             continue
@@ -384,7 +391,7 @@ def check_options(
             or not least <= int(value) < _MOST
         ):
             text = (
-                f"data set {id}: {name} must be a whole number of at least {least}, "
+                f"{subject}: {name} must be a whole number of at least {least}, "
                 f"not {value!r}"
             )
             raise DataError(text, "Give one of at most 18 digits.")

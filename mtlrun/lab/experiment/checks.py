@@ -607,7 +607,7 @@ def _check_options(
     valid_names = interface(source_path(card)).keyword_only
 
     def check(option: dict[str, Any]) -> None:
-        check_options(card.id, option, valid_names)
+        check_options(f"data set {card.id}", option, valid_names)
 
     for name, value in entry.items():
         if name not in DatasetSpec.model_fields:

@@ -176,7 +176,11 @@ class SplitSpec(StrictModel):
             raise ValueError(f"a {self.kind} split needs {', '.join(missing)}")
         foreign = sorted(present - allowed)
         if foreign:
-            raise ValueError(f"a {self.kind} split has no {', '.join(foreign)}")
+            nulls = ", ".join(f"{name}: null" for name in foreign)
+            raise ValueError(
+                f"a {self.kind} split has no {', '.join(foreign)}: leave it out, or "
+                f"write {nulls} if an extended file has it"
+            )
         if self.kind == "random" and (self.train or 0) + (self.validation or 0) >= 1:
             raise ValueError("'train' and 'validation' leave no rows to test on")
         return self

@@ -186,13 +186,13 @@ class Report:
             records = counted(len(run.unreadable), "record")
             lines.append(f"{records} altered or damaged, and left out.")
         if run.unsound:
-            cells = counted(len(run.unsound), "cell")
-            lines.append(f"The test scores of {cells} are missing or damaged.")
+            results = counted(len(run.unsound), "result")
+            lines.append(f"The test scores of {results} are missing or damaged.")
         n_earlier = sum(record.protocol != PROTOCOL for record in run.records.values())
         if n_earlier:
-            verb = "cells were"
+            verb = "results were"
             if n_earlier == 1:
-                verb = "cell was"
+                verb = "result was"
             lines.append(
                 f"{n_earlier} {verb} computed by an earlier version of mtlrun (protocol 1)."
             )
@@ -371,7 +371,7 @@ def job_counts_text(counts: Mapping[str, int]) -> str:
     counts : mapping of str to int
         See `Report.job_counts`.
     """
-    finished = f"{counts[COMPLETE]} of {counted(counts['planned'], 'cell')} done"
+    finished = f"{counts[COMPLETE]} of {counted(counts['planned'], 'result')} done"
     return ", ".join([finished, *no_result_texts(counts)])
 
 

@@ -151,7 +151,7 @@ def readings_section(
     ----------
     main : JudgedRun
     others : sequence of JudgedRun
-        Interpretations with at least one finished cell.
+        Interpretations with at least one finished result.
     claims : sequence of ClaimVerdict
         Claims with their verdicts under all interpretations.
     """

@@ -179,7 +179,7 @@ def rerun_section(run: Run) -> Section:
     if not command:
         return section
     section.lines.append(
-        f"Everything: `{command}` (finished cells are reused; --force recomputes them)."
+        f"Everything: `{command}` (finished results are reused; --force recomputes them)."
     )
     table = ReportTable.of("method", "command")
     for method in run.methods:
@@ -473,12 +473,12 @@ def timing_section(run: Run) -> Section:
         entries = [format_entry(environment.get(name)) for name in TIMING_CONDITIONS]
         conditions[tuple(entries)] += 1
         processors.add((environment.get("cpu"), environment.get("threads")))
-    table = ReportTable.of(*TIMING_CONDITIONS, "cells:count")
+    table = ReportTable.of(*TIMING_CONDITIONS, "results:count")
     table.rows = [[*entries, count] for entries, count in _by_count(conditions)]
     section.grids.append(table)
     if len(processors) > 1:
         section.lines.append(
-            "Warning: cells were timed under different conditions; their seconds are "
+            "Warning: results were timed under different conditions; their seconds are "
             "not comparable."
         )
     return section
@@ -523,7 +523,7 @@ def failures_section(run: Run, others: Sequence[Run] = ()) -> Section:
     section = Section("Failures")
     for name in run.unreadable:
         section.lines.append(
-            f"{name}: the file of the cell cannot be read; the next run computes it "
+            f"{name}: the file of the result cannot be read; the next run computes it "
             "again."
         )
     for name in run.unsound:
@@ -557,7 +557,7 @@ def missing_section(run: Run, others: Sequence[Run] = ()) -> Section:
 
     See `run_sections` for `others`.
     """
-    table = ReportTable.of("data set", "cells", "methods")
+    table = ReportTable.of("data set", "results", "methods")
     for one_run in (run, *others):
         missing: dict[str, list[str]] = {}
         for job in jobs_with_outcome(one_run, MISSING):
@@ -588,10 +588,10 @@ def cost_section(run: Run) -> Section:
         fit_times += repeats or as_list(record.seconds.get("fit"))
     fit_seconds = math.fsum(fit_times)
     if fit_seconds:
-        cells = counted(len(run.records), "cell")
+        results = counted(len(run.records), "result")
         total = significant(math.fsum(map(_total_seconds, run.records.values())))
         section.lines.append(
-            f"{cells} took {total} s, timed fits {significant(fit_seconds)} s of it."
+            f"{results} took {total} s, timed fits {significant(fit_seconds)} s of it."
         )
     search_seconds = math.fsum(map(_search_seconds, run.selections.values()))
     if search_seconds:

@@ -387,7 +387,7 @@ def overview_lines(overview: Overview) -> list[str]:
     return [
         f"{counts}.",
         *verdict_lines(claims, paper_verdicts(references), "papers"),
-        f"Cost: {seconds} of computing (cells and parameter searches).",
+        f"Cost: {seconds} of computing (results and parameter searches).",
     ]
 
 
@@ -409,7 +409,7 @@ def overview_sections(
     ours = _claim_table(our_claims(entries), ending)
     runs = ReportTable.of(
         "run",
-        "cells done:count",
+        "results done:count",
         "numbers met:count",
         "computing:duration",
         "outcome",

@@ -403,13 +403,11 @@ class Design:
         work_of_gradients = _GRADIENTS * data.n_features * data.n_tasks
         self._spend(work_of_sets + work_of_gradients)
         if self._full is None:
-            # Expected work does not count; work that is done will. Sets of columns are
-            # taken out of X again and again: by column from here on.
+            # Expected work does not count; work that is done will.
             self._work = 0.0
             if sp.issparse(self._X):
                 self._X = sp.csc_array(self._X)
-            else:
-                self._X = np.asfortranarray(self._X)
+        self._n_taken = 0
         self.norms = self._column_norms()
 
     def solve(
@@ -455,7 +453,7 @@ class Design:
         max_epochs = int(min(max_epochs, affordable))
         if residuals:
             F = self._residual(W, tasks)
-            X = self._X[:, chosen]
+            X = self._take(chosen)
             # The layouts of `descend_residual`: by row only for several tasks on
             # compressed columns.
             is_by_row = sp.issparse(X) and F.shape[1] > 1
@@ -581,7 +579,7 @@ class Design:
         used = np.flatnonzero(W.any(axis=1))
         if len(used) == 0:
             return self._B[:, tasks].copy()
-        R = self._X[:, used] @ W[used]
+        R = self._take(used) @ W[used]
         if self._means is not None:
             R -= np.outer(self._ones, self._means[used] @ W[used])
         return self._B[:, tasks] - R
@@ -612,8 +610,16 @@ class Design:
             return Z
         return Z - np.outer(self._means, self._ones @ R)
 
+    def _take(self, columns: Array | slice) -> DesignMatrix:
+        """Return columns of X; a dense X is copied by column once that pays."""
+        if isinstance(columns, np.ndarray) and not sp.issparse(self._X):
+            self._n_taken += len(columns)
+            if self._n_taken > self._X.shape[1] and not self._X.flags.f_contiguous:
+                self._X = np.asfortranarray(self._X)
+        return self._X[:, columns]
+
     def _gram(self, chosen: Array | slice) -> Array:
-        X = self._X[:, chosen]
+        X = self._take(chosen)
         G = X.T @ X
         if sp.issparse(G):
             G = G.toarray()

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from sklearn.utils import gen_batches
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,6 +49,8 @@ MAX_ADDITIVE_COLUMNS = 40
 MAX_CROSSED_LEVELS = 2000
 #: Eigenvalues of a kernel between centers below this share of the largest are dropped.
 MIN_EIGENVALUE = 1e-6
+#: Rows whose features are computed at once.
+BATCH_ROWS = 10_000
 #: Standard deviations below this share of the largest absolute value are rounding.
 MIN_RELATIVE_STD = 1e-7
 
@@ -127,9 +130,11 @@ def gaussian_kernel(A: Array, B: Array, length: float) -> Array:
     squares_a = np.square(A).sum(axis=-1)[..., :, None]
     squares_b = np.square(B).sum(axis=-1)[..., None, :]
     # |a - b|^2 = |a|^2 + |b|^2 - 2 a'b, which rounding can make negative.
-    squared = squares_a + squares_b - 2 * A @ np.swapaxes(B, -1, -2)
-    squared = np.maximum(squared, 0)
-    return np.asarray(np.exp(squared / (-2 * length**2 * p)))
+    kernel: Array = squares_a + squares_b
+    kernel -= 2 * A @ np.swapaxes(B, -1, -2)
+    np.maximum(kernel, 0, out=kernel)
+    kernel /= -2 * length**2 * p
+    return np.exp(kernel, out=kernel)
 
 
 def additive_kernel(A: Array, B: Array) -> Array:
@@ -235,7 +240,11 @@ class NystroemFeatures:
 
     def centered(self, rows: SmoothRows, weights: Array) -> NystroemFeatures:
         """Return the features with a mean of zero over rows."""
-        mean = weights @ self(rows) / weights.sum()
+        # Features of all rows at once would take most of the memory of a fit.
+        total = np.zeros(self.n_features)
+        for batch in gen_batches(len(weights), BATCH_ROWS):
+            total += weights[batch] @ self(rows.take(batch))
+        mean = total / weights.sum()
         return NystroemFeatures(
             self.centers,
             self.columns,

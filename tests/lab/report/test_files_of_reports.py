@@ -152,7 +152,7 @@ def test_markdown_has_all_sections_in_order(full):
 @pytest.mark.parametrize(
     "line",
     [
-        "* 11 of 12 cells done, 1 failed.",
+        "* 11 of 12 results done, 1 failed.",
         "* 1 claim of the paper: 1 holds.",
         "* 1 printed number: 1 out of tolerance.",
         "alpha, beta: only one class in the training part for 1-2, AUC undefined for 1 of 3 tasks in each split.",
@@ -227,7 +227,7 @@ def test_a_partial_run_is_marked_as_partial(maker):
     maker.fill()
     maker.skip("alpha", DC, 1)
     report = build_report(maker.write())
-    assert report.summary[0] == "PARTIAL RUN: 5 of 6 cells done, 1 not computed yet."
+    assert report.summary[0] == "PARTIAL RUN: 5 of 6 results done, 1 not computed yet."
     assert json.loads(json_report(report))["partial"] is True
     section = next(s for s in report.sections if s.title == "Not computed yet")
     assert section.grids[0].rows == [["alpha", 1, DC]]

@@ -152,7 +152,7 @@ def test_objects_have_a_readable_repr(root):
     report = mtlrun.load_run(root / "dcrmtl" / "table2" / "smoke")
     assert (
         repr(report)
-        == "<Report dcrmtl/table2, profile smoke: 3 of 10 cells done, 7 not computed yet>"
+        == "<Report dcrmtl/table2, profile smoke: 3 of 10 results done, 7 not computed yet>"
     )
     page = report._repr_html_()
     assert page.count("<table>") == len(result_sections(report))

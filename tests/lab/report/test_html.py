@@ -231,7 +231,7 @@ def test_the_index_lists_all_runs(swept):
         or 'badge">does not hold' in index
     )
     words = [
-        "1 artifact, 11 of 12 cells done, 1 failed.",
+        "1 artifact, 11 of 12 results done, 1 failed.",
         "1 claim of the papers: 1 does not hold.",
         "1 printed number: 1 within tolerance.",
         "DC &lt;b&gt;",

@@ -198,7 +198,7 @@ def test_scaling_reports_runs_that_reached_the_limit(maker):
     assert jobs_with_outcome(report.run, FAILED) == [], (
         "the limit is part of the experiment"
     )
-    assert report.summary[-1] == "5 of 8 cells done, 3 stopped at the time limit."
+    assert report.summary[-1] == "5 of 8 results done, 3 stopped at the time limit."
     (figure,) = report.figures
     dcd, mtk = figure.panels[0].curves
     assert (figure.panels[0].log, dcd.y, mtk.x) == (True, [15.0, 150.0], [10])

@@ -129,7 +129,7 @@ def test_skipped_jobs_are_counted(halves):
     merged = merge(first / RUN, second)
     assert merged == Merged(copied=2, already_here=1, foreign=1, unfinished=2)
     assert str(merged) == (
-        "2 cells copied (1 already finished here, 1 of other experiments, settings or versions, 2 not finished there)"
+        "2 results copied (1 already finished here, 1 of other experiments, settings or versions, 2 not finished there)"
     )
 
 
@@ -211,9 +211,9 @@ def test_the_command_merges_folders(halves):
         app, ["report", str(first / RUN), "--merge", str(second / RUN)]
     )
     assert done.exit_code == 0, done.stderr
-    assert f"{second / RUN}: 3 cells copied" in done.stderr
-    assert "6 of 6 cells done." in done.stdout
-    assert "6 of 6 cells done." in (first / RUN / "report.md").read_text()
+    assert f"{second / RUN}: 3 results copied" in done.stderr
+    assert "6 of 6 results done." in done.stdout
+    assert "6 of 6 results done." in (first / RUN / "report.md").read_text()
 
 
 def test_a_merge_waits_for_the_process_that_computes_the_run_and_reports_it(halves):

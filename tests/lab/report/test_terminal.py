@@ -192,7 +192,7 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
         "not testable: 2 claims: made-2, made-3 (the figures are lost)."
     ]
     outcome = lines.index("3 claims of the paper: 1 does not hold, 2 are not testable.")
-    assert lines[outcome + 1] == "6 of 6 cells done."
+    assert lines[outcome + 1] == "6 of 6 results done."
     verdict = next(
         i for i, line in enumerate(lines) if line.startswith("does not hold: made-1")
     )
@@ -216,7 +216,7 @@ def test_the_last_lines_say_what_was_computed_claimed_and_found(maker, width):
     lines = printed(maker.fill(), width).splitlines()
     last = lines[lines.index("In short") :]
     assert len(last) <= 1 + 10
-    assert last[1].startswith("computed: made/table1 on alpha, 6 of 6 cells")
+    assert last[1].startswith("computed: made/table1 on alpha, 6 of 6 results")
     assert last[3].startswith("does not hold (ours: 4.00 times): It is faster")
     assert last[-2] == "3 further claims: 3 do not hold"
 
