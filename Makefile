@@ -106,7 +106,7 @@ data: $(RUN) ## Fetch data sets: DATA="enron delicious"
 bench: $(RUN) ## Run the benchmarks, all or BENCH="fetr robust_solvers"; some take long, see their --help
 	for name in $(BENCH); do OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py $(ARGS) || exit 1; done
 
-docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings, broken links, lost searches and, where the data are, changed output are errors
+docs: $(DOCS) ## Build the documentation, to be read from site/index.html; warnings, broken links, lost searches and changed output are errors
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python scripts/docs_output.py $(PAGES_WITH_OUTPUT)
 	$(BIN)/python scripts/docs_source.py build/docs
 	$(BIN)/python scripts/docs_pictures.py build/docs/pictures

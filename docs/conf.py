@@ -12,6 +12,7 @@ from pathlib import Path
 
 import yaml
 from sphinx.application import Sphinx
+from sphinx.config import Config
 
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 sys.path.append(str(SCRIPTS))  # for docs_gallery
@@ -40,7 +41,13 @@ extensions = [
     "sphinx_design",
 ]
 templates_path = ["templates"]
-exclude_patterns = ["gallery_code", "**/README.txt", "templates", "gallery/*.ipynb"]
+exclude_patterns = [
+    "gallery_code",
+    "html_extra",
+    "**/README.txt",
+    "templates",
+    "gallery/*.ipynb",
+]
 suppress_warnings = ["myst.header", "misc.highlighting_failure"]
 
 html_theme = "pydata_sphinx_theme"
@@ -52,6 +59,8 @@ html_search_scorer = str(Path(__file__).with_name("search_scorer.js"))
 html_show_sourcelink = False
 smartquotes_action = "qe"  # no dashes: options of commands keep their two hyphens
 html_copy_source = False
+# Without the menu at the left, pages of the API take a third less time.
+html_sidebars = {"api/generated/*": []}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
@@ -101,6 +110,8 @@ MOVED = {
     "start/cheat-sheet": "guide/choosing",
     "verdicts": "protocols",
     "atlas-first": "atlas",
+    "guide/certificates": "guide/paths",
+    "guide/networks": "guide/choosing",
 }
 
 
@@ -139,6 +150,29 @@ def _chapters(folder: Path) -> dict[str, str]:
     return chapters
 
 
+#: Classes whose objective or model is the first formula of a chapter of the guide.
+FORMULAS = {
+    "HierarchicalMTL": "pooling",
+    "SmoothMTL": "smooth",
+    "JointFeatureMTL": "shared-features",
+    "TraceNormMTL": "low-rank",
+    "GraphMTL": "graphs-time",
+    "FusedMTL": "graphs-time",
+    "ClusteredMTL": "clusters",
+    "RobustMTL": "outliers",
+    "MTRL": "relations",
+    "GraphSVC": "svm",
+}
+
+
+@cache
+def _formula(folder: Path, chapter: str) -> list[str]:
+    """Return the first displayed formula of a chapter, as lines of reStructuredText."""
+    text = (folder / "guide" / f"{chapter}.md").read_text("utf-8")
+    formula = re.search(r"^\$\$\n(.*?)\n\$\$$", text, re.DOTALL | re.MULTILINE)[1]
+    return [".. math::", "", *(f"   {line}" for line in formula.splitlines()), ""]
+
+
 def _guide(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
@@ -149,8 +183,12 @@ def _guide(
         first = lines.index("") if "" in lines else len(lines)
         lines[first:first] = [
             "",
-            f"Formula, example and advice: :doc:`user guide <{chapter}>`.",
+            f"Symbols, example and advice: :doc:`user guide <{chapter}>`.",
+            "",
         ]
+        # Classifiers have another loss than the formula of the chapter.
+        if topic := FORMULAS.get(name.rpartition(".")[2].removesuffix("CV")):
+            lines[first + 1 : first + 1] = _formula(Path(app.srcdir), topic)
 
 
 def _plain_words(
@@ -166,6 +204,11 @@ def _pages_with_search_words(app: Sphinx, env: object, *changes: set[str]) -> li
     return [page for page in words["words"] if page in app.env.found_docs]
 
 
+def _reports(app: Sphinx, config: Config) -> None:
+    """Take the reports of the runs as docs_source.py wrote them."""
+    config.html_extra_path = [str(Path(app.srcdir, "html_extra"))]
+
+
 def setup(app: Sphinx) -> None:
     """Repair docstrings on their way, and leave pages where old ones were."""
     warnings.filterwarnings(
@@ -175,4 +218,5 @@ def setup(app: Sphinx) -> None:
     app.connect("autodoc-process-docstring", _guide, priority=100)
     app.connect("autodoc-process-docstring", _plain_words, priority=900)
     app.connect("env-get-outdated", _pages_with_search_words)
+    app.connect("config-inited", _reports)
     app.connect("build-finished", _redirects)

@@ -4,8 +4,7 @@
 ``--write`` the printed output is stored in the pages. A block of Python that prints is
 followed by a block of text with its output. The site is not built if the two differ.
 
-Code that reads a data set whose files are not on this machine, or that needs a package
-which is not installed, does not run: its stored output is shown as it is.
+Pages read the tables of examples/ by their names.
 """
 
 from __future__ import annotations
@@ -20,24 +19,17 @@ import sys
 import tempfile
 import warnings
 from concurrent.futures import ProcessPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from mtlrun.data.sets.cards import load_card
-from mtlrun.data.sets.files import missing_files
 
 #: Pages are run by this many processes: the site must be built quickly on two cores.
 N_PROCESSES = 2
 #: Tables that ship with the repository, which pages read by their names.
 TABLES = sorted((Path(__file__).resolve().parents[1] / "examples").glob("*.csv"))
-#: Methods that need a package which mtlrun does not install by itself.
-PACKAGES = {"MTNetwork": "torch"}
 
 _FENCE = re.compile(
     r"^```(?P<head>[^\n]*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE
 )
-_DATA_SET = re.compile(r"(?:load_dataset\(\s*\"|datasets: \[\{id: )(?P<name>[\w-]+)")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
 
@@ -83,22 +75,6 @@ def examples(page: str) -> list[Example]:
         line = page.count("\n", 0, fence.start("body")) + 1
         result.append(Example(fence["body"], fence.end(), output, span, line))
     return result
-
-
-def unavailable(page: str) -> list[str]:
-    """Return the data sets and packages that the code of a page needs and that are
-    not here.
-    """
-    code = "".join(example.code for example in examples(page))
-    names = []
-    for data_set in dict.fromkeys(_DATA_SET.findall(code)):
-        card = load_card(data_set)
-        if missing_files(card):
-            names.append(f"the data set {data_set}")
-    for method, package in PACKAGES.items():
-        if method in code and find_spec(package) is None:
-            names.append(f"the package {package}")
-    return names
 
 
 def run(page: str, name: str) -> list[str]:
@@ -197,13 +173,8 @@ def rewrite(page: str, name: str) -> str:
 
 
 def process(path: Path, *, is_writing: bool) -> list[str]:
-    """Check or rewrite one page; return messages, first of all what it needs and
-    misses.
-    """
+    """Check or rewrite one page; return messages."""
     page = path.read_text("utf-8")
-    if needs := unavailable(page):
-        sys.stderr.write(f"{path} is shown as stored: it needs {', '.join(needs)}\n")
-        return []
     if is_writing:
         updated = rewrite(page, path.name)
         if updated != page:

@@ -10,6 +10,7 @@ site. Only what changed is written, so that a second build is short.
 
 from __future__ import annotations
 
+import html
 import json
 import posixpath
 import re
@@ -22,6 +23,8 @@ from typing import Any
 
 import typer.main
 import yaml
+from markdown_it import MarkdownIt
+from mdit_py_plugins.anchors import anchors_plugin
 
 from mtlrun.cli.app import app
 from mtlrun.show.palette import with_dark_colors
@@ -33,13 +36,18 @@ PAGES = ("CHANGELOG.md", "SECURITY.md", "results/README.md")
 DETAILS = (
     "results/summary.md",
     "results/*/claims.md",
-    "results/*/*/*/report.md",
+    "configs/errata.md",
     "configs/*/README.md",
     "benchmarks/*.md",
     "tests/README.md",
     "examples/README.md",
     "examples/extending/INTERFACES.md",
 )
+#: Reports of the runs: plain pages beside the site, whose many large tables would take
+#: as long as all its other pages together.
+REPORTS = "results/*/*/*/report.md"
+#: Folder with files that the site takes as they are.
+EXTRA = "html_extra"
 #: What reports show and link.
 FILES = ("results/*/*/*/figures/*.svg", "results/*/*/*/table.csv")
 #: Figures of a run on the page of figures; its report has all.
@@ -50,6 +58,7 @@ _OUTPUT = re.compile(
     r"(^```python\n(?:(?!^```).)*?^```\n(?:(?!^```|^#).)*?)^```text$",
     re.DOTALL | re.MULTILINE,
 )
+_REPORT = re.compile(r"(\]\([^)\s]*/report)\.md((?:#[^)]*)?\))")
 _EXAMPLE = re.compile(r"^examples/gallery/(plot_\w+)\.py$")
 #: Names behind "Classes: " lead to the list of all classes; on the site each has a
 #: page.
@@ -80,7 +89,17 @@ def collect(target: Path) -> None:
             _write(target / place, svg.encode())
         else:
             _write(target / place, path.read_bytes())
-    _write(target / "figures.md", figures().encode())
+    _write(
+        target / "figures.md", _REPORT.sub(r"\1.html\2{.external}", figures()).encode()
+    )
+    extra = target / EXTRA
+    for path in sorted(ROOT.glob(REPORTS)):
+        place = path.relative_to(ROOT)
+        _write(extra / place.with_suffix(".html"), report(path, place).encode())
+    for pattern in FILES:
+        for path in sorted(ROOT.glob(pattern)):
+            place = path.relative_to(ROOT)
+            _write(extra / place, (target / place).read_bytes())
     _write(target / "reference" / "cli.md", command_line().encode())
     _write(target / "reference" / "keys.md", keys().encode())
     notebook = runpy.run_path(str(ROOT / "scripts" / "notebooks.py"))["page"]
@@ -104,6 +123,8 @@ def collect(target: Path) -> None:
             old.unlink()
     shutil.rmtree(target / "gallery_code", ignore_errors=True)
     shutil.copytree(ROOT / "examples" / "gallery", target / "gallery_code")
+    for table in (ROOT / "examples").glob("*.csv"):
+        shutil.copy(table, target)  # examples of the gallery read it from there
 
 
 def page(text: str, place: Path, path: Path) -> str:
@@ -126,12 +147,37 @@ def page(text: str, place: Path, path: Path) -> str:
     text = _CLASSES.sub(_class_links, text)
     text = _OUTPUT.sub(r"\1```{code-block} text\n:class: output\n", text)
     text = _TITLE.sub(r"```{code-block} \1\n:caption: \2\n", _LINK.sub(moved, text))
+    # A file that is no source of Sphinx is linked like another site.
+    text = _REPORT.sub(r"\1.html\2{.external}", text)
     if words := _search_words().get(uri.removesuffix(".md")):
         # Main entries of the index ("!") lead the results of a search.
         entries = ", ".join(f"! {word}" for word in words)
         text = text.replace("\n", f"\n\n```{{index}} {entries}\n```\n", 1)
     is_detail = any(PurePosixPath(origin).match(pattern) for pattern in DETAILS)
     return DETAIL_HEADER + text if is_detail else text
+
+
+def report(path: Path, place: Path) -> str:
+    """Return the page of a report: plain HTML with the style of the site."""
+    root = "../" * len(place.parent.parts)
+
+    def moved(link: re.Match[str]) -> str:
+        goal = posixpath.normpath(posixpath.join(place.parent.as_posix(), link[1]))
+        goal = re.sub(r"\.md$", ".html", goal.removeprefix("docs/"))
+        return posixpath.relpath(goal, place.parent.as_posix())
+
+    text = path.read_text("utf-8")
+    title = html.escape(text.partition("\n")[0].removeprefix("# "))
+    markdown = MarkdownIt("commonmark").enable("table").use(anchors_plugin, max_level=4)
+    body = markdown.render(_LINK.sub(moved, text))
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{title}</title>\n"
+        f'<link rel="stylesheet" href="{root}_static/report.css">\n</head>\n<body>\n'
+        f'<p><a href="{root}index.html">mtlrun</a>, '
+        f'<a href="{root}results/README.html">results</a></p>\n{body}</body>\n</html>\n'
+    )
 
 
 @cache

@@ -60,7 +60,7 @@ README, RESULTS, SUMMARY = "README.md", "results", "results/summary.md"
 INDEX, STRIP = "docs/papers/index.md", "docs/papers/verdicts.svg"
 PAGES, ERRATA, WORDS = (
     "docs/papers",
-    "docs/errata.md",
+    "configs/errata.md",
     Path(__file__).with_name("papers.yaml"),
 )
 #: Every claim of a paper, beside its runs; `{}` is the paper.
@@ -494,7 +494,7 @@ def _errata(title: str | None, root: Path) -> list[str]:
         return []
     return [
         "## Errata",
-        f"The [errata](../errata.md) list {len(rows)} errors in the paper: what shows "
+        f"The [errata](../../configs/errata.md) list {len(rows)} errors in the paper: what shows "
         "each, and what mtlrun does instead.",
     ]
 

@@ -235,9 +235,7 @@ OTHER_FORMULAS = {
     "paths": "test_a_path_starts_where_all_coefficients_are_zero",
     "evaluation": "tests/comparison/test_gain.py",
     "layouts": "test_the_loss_is_the_weighted_sum_over_observed_targets",
-    "certificates": "test_the_gap_bounds_the_distance_from_the_optimum",
     "large-data": "test_sums_of_products_give_the_squared_errors",
-    "networks": "tests/estimators/test_network.py",
 }
 
 

@@ -11,6 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mtlrun.estimators import IndependentRidge, TraceNormMTLCV
+from mtlrun.show.palette import DATA_COLOR, MULTITASK, SEPARATE
 
 rng = np.random.default_rng(0)
 n_tasks, n_features, n_rows, rank = 25, 15, 20, 3
@@ -27,14 +28,15 @@ print(f"alpha {trace.alpha_:.1f}")
 # Errors of the coefficients are in the legend.
 
 fig, ax = plt.subplots(layout="constrained")
-for name, coef in {
-    "separate ridge": alone.coef_,
-    "trace norm": trace.coef_,
-    "truth": W,
-}.items():
+fits = [
+    ("separate ridge", alone.coef_, SEPARATE.color),
+    ("trace norm", trace.coef_, MULTITASK.color),
+    ("truth", W, DATA_COLOR),
+]
+for name, coef, color in fits:
     values = np.linalg.svd(coef, compute_uv=False)
     label = name if coef is W else f"{name}, error {np.linalg.norm(coef - W):.1f}"
-    ax.plot(np.arange(1, values.size + 1), values, marker="o", label=label)
+    ax.plot(np.arange(1, values.size + 1), values, "o-", color=color, label=label)
 ax.axvspan(0.5, rank + 0.5, color="gray", alpha=0.15)
 ax.text(rank + 0.4, ax.get_ylim()[1] * 0.5, "real factors", ha="right", rotation=90)
 ax.set(

@@ -10,6 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from mtlrun.estimators import IndependentRidge, TraceNormMTLCV
+from mtlrun.show.palette import MULTITASK, SEPARATE
 
 n_rows, n_features, n_targets = 120, 20, 12
 shares = [0, 0.2, 0.4, 0.6, 0.8]
@@ -35,11 +36,12 @@ for seed in range(3):
 # Bands span three draws.
 
 fig, ax = plt.subplots(layout="constrained")
-for name, found in errors.items():
-    ax.plot(100 * np.array(shares), found.mean(axis=1), marker="o", label=name)
-    ax.fill_between(
-        100 * np.array(shares), found.min(axis=1), found.max(axis=1), alpha=0.2
-    )
+percent = 100 * np.array(shares)
+colors = (SEPARATE.color, MULTITASK.color)
+for (name, found), color in zip(errors.items(), colors, strict=True):
+    low, high = found.min(axis=1), found.max(axis=1)
+    ax.plot(percent, found.mean(axis=1), "o-", color=color, label=name)
+    ax.fill_between(percent, low, high, color=color, alpha=0.2)
 ax.set(xlabel="missing targets (%)", ylabel="error of the coefficients", ylim=(0, None))
 ax.legend(loc="upper left")
 plt.show()

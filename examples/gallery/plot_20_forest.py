@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.ensemble import RandomForestRegressor
 
 from mtlrun.estimators import HierarchicalMTL, TaskFeature
+from mtlrun.show.palette import COLORS, MULTITASK
 
 n_tasks, n_test = 10, 200
 rows = [10, 30, 100]
@@ -43,13 +44,15 @@ models = {
 # %%
 # Means of three draws.
 
+colors = (MULTITASK.color, COLORS[2])
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.6), sharey=True, layout="constrained")
 for ax, curved in zip(axes, (False, True), strict=True):
-    for name, model in models.items():
+    for (name, model), color in zip(models.items(), colors, strict=True):
         ax.plot(
             rows,
             [np.mean([error(model, n, curved, s) for s in range(3)]) for n in rows],
-            marker="o",
+            "o-",
+            color=color,
             label=name,
         )
     ax.set(

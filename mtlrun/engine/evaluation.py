@@ -355,8 +355,11 @@ class TrainTestData:
 
 
 def innermost(estimator: Any) -> Any:
-    """Return the fitted estimator within wrappers such as scaled targets."""
-    while hasattr(estimator, "estimator_"):
+    """Return the fitted estimator within wrappers such as scaled targets.
+
+    The `estimator_` of a forest is not fitted: it is the pattern of its `estimators_`.
+    """
+    while hasattr(estimator, "estimator_") and not hasattr(estimator, "estimators_"):
         estimator = estimator.estimator_
     return estimator
 

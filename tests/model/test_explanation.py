@@ -2,8 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestRegressor
 
-from mtlrun.estimators import IndependentRidge, JointFeatureMTL, TraceNormMTLClassifier
+from mtlrun.estimators import (
+    IndependentRidge,
+    JointFeatureMTL,
+    TaskFeature,
+    TraceNormMTLClassifier,
+)
 from mtlrun.estimators.baselines import LastValue, ScaledTargets, TaskMean
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.explanation import model_lines, prediction_lines
@@ -87,3 +93,9 @@ def test_a_compared_model_starts_with_the_name_of_its_method():
     config = {"title": "IndependentRidge on shops.csv"}
     model = model_of(IndependentRidge(), COLUMNS[:, 0], config=config)
     assert model_lines(model)[0] == "IndependentRidge on shops.csv"
+
+
+def test_a_forest_is_not_called_by_the_name_of_its_trees():
+    forest = TaskFeature(RandomForestRegressor(n_estimators=2, random_state=0))
+    lines = model_lines(model_of(forest, COLUMNS[:, 0]))
+    assert lines[0] == "method: RandomForestRegressor (regression)"
