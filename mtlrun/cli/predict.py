@@ -20,6 +20,8 @@ from mtlrun.utils.outputs import check_ending, refuse_inputs
 from mtlrun.utils.text import folder_name, stem_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import pandas as pd
 
     from mtlrun.data.roles.schema import NewRows, Schema
@@ -28,8 +30,11 @@ if TYPE_CHECKING:
 
 option = partial(options.option, None)
 
-#: Significant digits of numbers on a terminal; files have all of them.
+#: Significant digits of numbers on a terminal.
 DIGITS_ON_TERMINAL = 6
+#: Scores and probabilities in files have these digits. Predictions of numbers are rounded
+#: by their intervals: next to a large offset, few digits would make them equal.
+DIGITS_OF_SCORES = 8
 #: Behind a sentence about unknown tasks, if the model cannot predict them.
 _NO_PREDICTIONS = (
     "No predictions are written for them. A model that was compared with --new-tasks "
@@ -160,6 +165,11 @@ def predict(
     elif interval is not None:
         _check_interval(interval, is_regression)
     is_shown = str(output_file) == "-" and sys.stdout.isatty()
+    digits = DIGITS_OF_SCORES
+    if is_regression:
+        digits = 15
+    if is_shown:
+        digits = DIGITS_ON_TERMINAL
     settings = _Settings(
         fitted,
         task,
@@ -172,7 +182,7 @@ def predict(
         },
         csv={
             "safe": safe_csv or is_shown,
-            "digits": DIGITS_ON_TERMINAL if is_shown else 15,
+            "digits": digits,
         },
     )
     if chunks:
@@ -262,9 +272,27 @@ class _Settings:
                 "model.json describes.",
             ) from error
         fitted = self.fitted
+        _round_by_intervals(table, fitted.target_names)
         if fitted.schema.table:
             table = with_flags(table, fitted, rows.new, rows.codes, rows.is_predicted)
         return _as_in_file(table, fitted, rows.new)
+
+
+def _round_by_intervals(table: pd.DataFrame, targets: Iterable[str]) -> None:
+    """Round predictions and their limits to a 100,000th of the length of the interval."""
+    import numpy as np
+
+    groups = [("prediction", "lower", "upper")]
+    groups += [(name, f"{name}:lower", f"{name}:upper") for name in targets]
+    for columns in groups:
+        if not {*columns} <= {*table.columns}:
+            continue
+        values = table[list(columns)].to_numpy(float)
+        length = values[:, 2] - values[:, 1]
+        has_length = np.isfinite(length) & (length > 0)
+        scale = 10.0 ** (5 - np.floor(np.log10(np.where(has_length, length, 1.0))))
+        rounded = np.round(values * scale[:, None]) / scale[:, None]
+        table[list(columns)] = np.where(has_length[:, None], rounded, values)
 
 
 def _predict_chunks(
