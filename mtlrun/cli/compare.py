@@ -151,18 +151,18 @@ def _run(
 
     folder = progress.folder
     try:
-        result = run_comparison(
-            data,
-            columns,
-            roles,
-            compare_options,
-            test=test,
-            say=progress.say,
-            finished=progress.keep,
-            output=folder,
-            explain=progress.explain,
-        )
-        progress.end()
+        with progress:
+            result = run_comparison(
+                data,
+                columns,
+                roles,
+                compare_options,
+                test=test,
+                say=progress.say,
+                finished=progress.keep,
+                output=folder,
+                explain=progress.explain,
+            )
         replaced_table = result.replaced(folder)
         if replaced_table is not None:
             say(
@@ -176,7 +176,6 @@ def _run(
             result.save(folder)
     except BaseException:
         # A KeyboardInterrupt included.
-        progress.end()
         progress.keep_last()
         raise
     return result
@@ -186,7 +185,8 @@ class CompareProgress:
     """Writes the leaderboard of the finished fits, and shows how far they are.
 
     A terminal shows the leaderboard. Elsewhere there is a line of text from time to
-    time. Whatever ends a comparison, the results so far are in its folder.
+    time. Whatever ends a comparison, the results so far are in its folder. In a `with`
+    block, a thread also shows that a long fit is running.
 
     Attributes
     ----------
@@ -206,6 +206,8 @@ class CompareProgress:
         Leaderboard that was not written.
     last_progress : BoardProgress or None
         Progress that was shown last, at `last_time`, above the lines `shown_lines`.
+    heart : threading.Thread
+        Thread of the `with` block; it ends when `has_ended` is set.
     """
 
     def __init__(self, folder: Path, *, quiet: bool, explain: bool) -> None:
@@ -218,7 +220,6 @@ class CompareProgress:
         self.live: Live | None = None
         if not quiet and interactive(sys.stderr):
             self.live = Live(console=self.console, transient=True, auto_refresh=False)
-            self.live.start()
         self.file: Path | None = None
         self.has_warned = False
         self.next_time = -math.inf
@@ -229,8 +230,23 @@ class CompareProgress:
         self.last_time = clock.monotonic()
         self.shown_lines: list[str] = []
         self.has_ended = threading.Event()
-        if not quiet:
-            threading.Thread(target=self._beat, daemon=True).start()
+        self.heart = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> CompareProgress:
+        """Begin the display."""
+        if self.live is not None:
+            self.live.start()
+        if not self.quiet:
+            self.heart.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End the display: no line follows, and no thread is left."""
+        self.has_ended.set()
+        if not self.quiet:
+            self.heart.join()
+        if self.live is not None:
+            self.live.stop()
 
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""
@@ -313,12 +329,6 @@ class CompareProgress:
                 self.say(f"{text} (for {seconds:.0f} s)")
             else:
                 self._draw(text)
-
-    def end(self) -> None:
-        """End the display."""
-        self.has_ended.set()
-        if self.live is not None:
-            self.live.stop()
 
     def keep_last(self) -> None:
         """Write the leaderboard that `keep` has put off, if any, and print its path."""

@@ -1,8 +1,10 @@
 """``mtlrun compare``: results on a small table, and errors for invalid input."""
 
+import contextlib
 import html
 import io
 import json
+import threading
 
 import numpy as np
 import pandas as pd
@@ -707,6 +709,16 @@ def time(monkeypatch):
     clock = Clock()
     monkeypatch.setattr("mtlrun.cli.compare.clock", clock)
     return clock
+
+
+def test_no_thread_is_left_by_a_comparison_that_fails(tmp_path):
+    threads = threading.enumerate()
+    progress = CompareProgress(tmp_path, quiet=False, explain=False)
+    assert threading.enumerate() == threads
+    with contextlib.suppress(KeyboardInterrupt), progress:
+        assert len(threading.enumerate()) == len(threads) + 1
+        raise KeyboardInterrupt
+    assert threading.enumerate() == threads
 
 
 def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(
