@@ -27,6 +27,7 @@ import pytest
 import typer.main
 import typer.testing
 from hypothesis import settings
+from matplotlib.figure import Figure
 
 # Fixtures for several folders of tests, because pytest's import mode has no modules of
 # tests.
@@ -109,6 +110,32 @@ def few_trees() -> Iterator[None]:
     number = "mtlrun.solvers.hierarchical.smooth_targets.N_TREES"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(number, 30)
+        yield
+
+
+#: Draws a figure; most tests leave figures blank.
+DRAW = Figure.draw
+
+
+@pytest.fixture(autouse=True, scope="module")
+def blank_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave figures blank, except in modules and tests with the marker ``rendered``.
+
+    Rendering the figures of its page took half of the time of a comparison. They are
+    made with all lines and texts, so that an error in making them is noticed.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("rendered") is None:
+            patch.setattr(Figure, "draw", lambda figure, renderer: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def rendered_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Render the figures of a test with the marker ``rendered``."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("rendered") is not None:
+            patch.setattr(Figure, "draw", DRAW)
         yield
 
 
