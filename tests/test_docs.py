@@ -18,6 +18,8 @@ import mtlrun
 from mtlrun.catalog.registry import METHODS
 from mtlrun.lab.experiment.catalogue import catalogue
 
+pytestmark = pytest.mark.rendered
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGE = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))

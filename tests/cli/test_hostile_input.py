@@ -15,6 +15,8 @@ from mtlrun.estimators.baselines import PerTask
 from mtlrun.model.files import Model, save_model
 from mtlrun.utils.io import sealed
 
+pytestmark = pytest.mark.rendered
+
 ESCAPE = "\x1b[31m\x1b]0;owned\x07"
 NAMES = [
     "<script>alert(1)</script>",

@@ -28,6 +28,7 @@ def test_reports_can_be_rebuilt_from_their_jobs(committed_run):
     )
 
 
+@pytest.mark.rendered
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PINNED)
 def test_some_reports_are_rebuilt_byte_for_byte(name):

@@ -69,6 +69,7 @@ def test_papers_without_a_title_are_left_out(judged):
     assert verdict_strip(overview, {"made": "Ours"}).rows[0].title == "Ours"
 
 
+@pytest.mark.rendered
 def test_squares_are_ordered_by_verdict_and_name_the_claim():
     squares = [("fails", "a"), ("holds", "b"), ("untested", "c"), ("holds", "d")]
     text = svg(Strip("s", "Claims", [StripRow("Paper", squares)]))
