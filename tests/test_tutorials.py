@@ -21,8 +21,6 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 
-pytestmark = pytest.mark.rendered
-
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = [
