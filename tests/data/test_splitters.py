@@ -33,6 +33,10 @@ problems = st.tuples(
 )
 
 
+def test_there_are_five_folds_by_default():
+    assert TaskStratifiedKFold().get_n_splits() == 5
+
+
 def make(sizes: list[int], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     tasks = rng.permutation(np.repeat([f"t{t}" for t in range(len(sizes))], sizes))
