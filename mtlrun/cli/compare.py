@@ -121,7 +121,7 @@ def compare(
     columns, roles, compare_options = options_of(values)
     progress = CompareProgress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
-    _show_files(result, folder, explain=explain)
+    show_files(result, folder, explain=explain)
 
 
 def folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> str:
@@ -432,7 +432,7 @@ def _brief_caption(board: Leaderboard, n_shown: int) -> str:
     return f"{text} Explanations: --explain.".strip()
 
 
-def _show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
+def show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
     """Print which files were written, and the next commands."""
     from mtlrun.comparison.leaderboard import selection_note
     from mtlrun.model.files import trust_options

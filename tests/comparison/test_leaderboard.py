@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mtlrun.cli.compare import _show_files
+from mtlrun.cli.compare import show_files
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex, SmallestGain
 from mtlrun.comparison.leaderboard import (
@@ -480,7 +480,7 @@ def test_a_best_method_that_was_not_selected_is_explained(
     (text,) = next_steps(leaderboard)
     assert text.startswith("Joint was selected most often")
     monkeypatch.setattr("mtlrun.model.files.trust_options", lambda folder: "")
-    _show_files(
+    show_files(
         SimpleNamespace(board=leaderboard, saved="Late"), tmp_path, explain=False
     )
     assert "Joint was selected most often" in capsys.readouterr().out
