@@ -167,7 +167,8 @@ def pytest_collection_modifyitems(
     """Leave out what the marker ``every(n)`` leaves out, unless ``--all-pairs``.
 
     The first of every n combinations of a test's arguments stay, and all combinations
-    of a method that is not settled.
+    of a method that is not settled. With ``every(n, others="slow")``, the others are
+    slow tests: each of them may find what no other one does.
     """
     n_combinations: Counter[str] = Counter()
     kept = []
@@ -185,6 +186,9 @@ def pytest_collection_modifyitems(
         callspec = getattr(item, "callspec", None)
         methods = methods_among(callspec.params.values() if callspec else ())
         is_kept = is_sampled or not methods <= config.settled_methods
+        if not is_kept and marker.kwargs:
+            item.add_marker(marker.kwargs["others"])
+            is_kept = True
         (kept if is_kept else left_out).append(item)
     items[:] = kept
     config.hook.pytest_deselected(items=left_out)

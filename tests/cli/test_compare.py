@@ -518,7 +518,7 @@ def test_the_printed_predict_command_works_for_a_forest(mtlrun, tmp_path):
     assert predicted.exit_code == 0, predicted.output
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("case", BAD)
 def test_errors_about_bad_input_name_its_remedy(mtlrun, tmp_path, case, lacking):
     content, arguments, words = BAD[case]

@@ -19,6 +19,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import (
     TaskShuffleSplit,
     TaskStratifiedKFold,
+    fold_rows,
     paper_partition,
     random_split,
     split_rows,
@@ -78,6 +79,16 @@ def test_every_class_has_as_many_training_rows_as_the_smallest_one() -> None:
     assert np.bincount(labels[train]).tolist() == [10, 10]
     assert np.bincount(labels[validation]).tolist() == [5, 15]
     assert np.bincount(labels[test]).tolist() == [5, 15]
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")
+def test_rows_of_a_task_without_training_rows_are_not_tested() -> None:
+    ids = np.repeat([0, 1], [12, 1])
+    data = Dataset(
+        X=np.zeros((13, 1)), y=np.zeros(13), task_type="regression", task_id=ids
+    )
+    tested = [test for _, test in fold_rows(data, 3, seed=0)]
+    assert sorted(np.concatenate(tested)) == list(range(12))
 
 
 @pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")
