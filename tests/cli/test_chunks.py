@@ -94,7 +94,7 @@ def test_hierarchical_models_are_compared_by_default_for_few_features(
 ):
     from mtlrun.chunks import compare
 
-    roles = ("--target", "y", "--task", "store", "--splits", "2", "--explain")
+    roles = ("--target", "y", "--task", "store", "--splits", "3", "--explain")
     result = mtlrun("compare", "rows", *roles, "-o", "few")
     assert "HierarchicalMTL" in result.stdout
     monkeypatch.setattr(compare, "MAX_HIERARCHICAL_FEATURES", 2)
