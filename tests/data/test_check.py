@@ -37,21 +37,21 @@ def test_a_table_without_oddities_has_no_findings():
     assert mtlrun.check_table(clinics(), target="y", task="clinic").empty
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_skewed_and_heavy_tailed_columns_have_no_far_cells(seed):
-    rng = np.random.default_rng(seed)
-    frame = pd.DataFrame(
-        {
-            "lognormal": np.exp(1.5 * rng.normal(size=N)),
-            "very skewed": np.exp(3 * rng.normal(size=N)),
-            "normal": rng.normal(size=N),
-            "laplace": rng.laplace(size=N),
-            "near zero": np.abs(rng.normal(10, 5, N)),
-            "counts": rng.negative_binomial(0.5, 0.1, N),
-            "rare": (rng.random(N) < 0.02).astype(int),
-        }
-    )
-    assert alarms(frame, target=(), task=None).empty
+def test_skewed_and_heavy_tailed_columns_have_no_far_cells():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        frame = pd.DataFrame(
+            {
+                "lognormal": np.exp(1.5 * rng.normal(size=N)),
+                "very skewed": np.exp(3 * rng.normal(size=N)),
+                "normal": rng.normal(size=N),
+                "laplace": rng.laplace(size=N),
+                "near zero": np.abs(rng.normal(10, 5, N)),
+                "counts": rng.negative_binomial(0.5, 0.1, N),
+                "rare": (rng.random(N) < 0.02).astype(int),
+            }
+        )
+        assert alarms(frame, target=(), task=None).empty
 
 
 @pytest.mark.parametrize("value", [13682.0, 1.3682, -139.0])

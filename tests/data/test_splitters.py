@@ -256,9 +256,8 @@ def test_few_rows_cause_a_warning() -> None:
         list(TaskStratifiedKFold(3).split(X, y, tasks))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_invalid_arguments_are_rejected() -> None:
+    for call, message in [
         (
             lambda X, y, t: TaskStratifiedKFold(1),
             "n_splits must be an integer of at least 2, not 1",
@@ -301,11 +300,9 @@ def test_few_rows_cause_a_warning() -> None:
             ),
             "one class label per row",
         ),
-    ],
-)
-def test_invalid_arguments_are_rejected(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call(*make([6, 6], 0))
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call(*make([6, 6], 0))
 
 
 @pytest.mark.parametrize(

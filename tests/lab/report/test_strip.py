@@ -92,7 +92,7 @@ def luminance(color):
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-@pytest.mark.parametrize("kind", SQUARES)
-def test_symbols_are_readable_on_their_squares(kind):
-    fill, ink = map(luminance, SQUARE_COLORS[kind])
-    assert (max(fill, ink) + 0.05) / (min(fill, ink) + 0.05) >= 4.5
+def test_symbols_are_readable_on_their_squares():
+    for kind in SQUARES:
+        fill, ink = map(luminance, SQUARE_COLORS[kind])
+        assert (max(fill, ink) + 0.05) / (min(fill, ink) + 0.05) >= 4.5
