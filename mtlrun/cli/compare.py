@@ -8,6 +8,8 @@ import shlex
 import sys
 import threading
 import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -151,7 +153,7 @@ def _run(
 
     folder = progress.folder
     try:
-        with progress:
+        with progress.shown():
             result = run_comparison(
                 data,
                 columns,
@@ -185,8 +187,7 @@ class CompareProgress:
     """Writes the leaderboard of the finished fits, and shows how far they are.
 
     A terminal shows the leaderboard. Elsewhere there is a line of text from time to
-    time. Whatever ends a comparison, the results so far are in its folder. In a `with`
-    block, a thread also shows that a long fit is running.
+    time. Whatever ends a comparison, the results so far are in its folder.
 
     Attributes
     ----------
@@ -206,8 +207,6 @@ class CompareProgress:
         Leaderboard that was not written.
     last_progress : BoardProgress or None
         Progress that was shown last, at `last_time`, above the lines `shown_lines`.
-    heart : threading.Thread
-        Thread of the `with` block; it ends when `has_ended` is set.
     """
 
     def __init__(self, folder: Path, *, quiet: bool, explain: bool) -> None:
@@ -230,23 +229,18 @@ class CompareProgress:
         self.last_time = clock.monotonic()
         self.shown_lines: list[str] = []
         self.has_ended = threading.Event()
-        self.heart = threading.Thread(target=self._beat, daemon=True)
 
-    def __enter__(self) -> CompareProgress:
-        """Begin the display."""
-        if self.live is not None:
-            self.live.start()
-        if not self.quiet:
-            self.heart.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """End the display: no line follows, and no thread is left."""
-        self.has_ended.set()
-        if not self.quiet:
-            self.heart.join()
-        if self.live is not None:
-            self.live.stop()
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the display during a block; no thread is left after it."""
+        heart = threading.Thread(target=self._beat)
+        with self.live or nullcontext():
+            heart.start()
+            try:
+                yield
+            finally:
+                self.has_ended.set()
+                heart.join()
 
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""

@@ -114,7 +114,7 @@ def comparison_page(
     )
     parts = [FoldedPart(Section("More pictures"), more_figures), *folded]
     return render(
-        shared_environment(),
+        shared_environment(()),
         "comparison.html",
         title=board.title,
         headline=answer.headline,

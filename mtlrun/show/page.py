@@ -94,7 +94,7 @@ def html_page(
 
 
 @cache
-def shared_environment(tones: tuple[tuple[str, str], ...] = ()) -> jinja2.Environment:
+def shared_environment(tones: tuple[tuple[str, str], ...]) -> jinja2.Environment:
     """Create the environment of the shared templates, which compiles each once."""
     return environment([TEMPLATES], dict(tones))
 

@@ -715,7 +715,7 @@ def test_no_thread_is_left_by_a_comparison_that_fails(tmp_path):
     threads = threading.enumerate()
     progress = CompareProgress(tmp_path, quiet=False, explain=False)
     assert threading.enumerate() == threads
-    with contextlib.suppress(KeyboardInterrupt), progress:
+    with contextlib.suppress(KeyboardInterrupt), progress.shown():
         assert len(threading.enumerate()) == len(threads) + 1
         raise KeyboardInterrupt
     assert threading.enumerate() == threads
