@@ -53,7 +53,7 @@ PYTEST = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(W
 test: $(TEST) ## Run the tests but the slow ones, one process per core; those on real files need MTLRUN_DATA, else they are skipped
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: $(TEST) ## Run the slow tests: killed runs, budgets, clusters, whole comparisons, notebooks and tutorials
+test-slow: $(TEST) ## Run the slow tests: killed runs, budgets, clusters, whole comparisons and tutorials
 	$(PYTEST) -m slow $(ARGS)
 
 test-all: $(TEST) ## Run all tests, the fast and the slow ones

@@ -43,9 +43,18 @@ def run(path: Path, folder: Path) -> list[tuple[str, str, str]]:
 
 
 def page(path: Path) -> str:
-    """Return the notebook as a Markdown page with what its cells show."""
+    """Return the notebook as a Markdown page with what its cells show.
+
+    Raises
+    ------
+    ValueError
+        If a cell shows nothing.
+    """
     with tempfile.TemporaryDirectory() as folder:
         parts = run(path, Path(folder))
+    for kind, text, shown in parts:
+        if kind == "code" and "<" not in shown:
+            raise ValueError(f"{path}: a cell shows nothing: {text}")
     texts = [
         text if kind == "markdown" else f"```python\n{text}\n```\n\n{shown}"
         for kind, text, shown in parts

@@ -17,6 +17,7 @@ import textwrap
 import time
 import traceback
 import warnings
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,7 @@ import pytest
 import typer.main
 import typer.testing
 from hypothesis import settings
+from matplotlib.figure import Figure
 
 # Fixtures for several folders of tests, because pytest's import mode has no modules of
 # tests.
@@ -49,9 +51,9 @@ RESULTS = Path(__file__).parents[1] / "results"
 #: Stored solutions of all methods, with the versions that computed them.
 STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
 
-#: Methods whose stored solutions have not changed run this fraction of their tests in
-#: `make test`, and all in `make test-slow`.
-SETTLED_PER_FAST_TEST = 3
+#: A test of all methods runs with one in so many of the methods whose stored solutions
+#: have not changed, and the next test with others; with ``--all-pairs``, with all.
+SETTLED_PER_TEST = 3
 
 #: Time limit for a process to end, in seconds.
 PATIENCE = 240
@@ -111,6 +113,32 @@ def few_trees() -> Iterator[None]:
         yield
 
 
+#: Draws a figure; most tests leave figures blank.
+DRAW = Figure.draw
+
+
+@pytest.fixture(autouse=True, scope="module")
+def blank_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave figures blank, except in modules and tests with the marker ``rendered``.
+
+    Rendering the figures of its page took half of the time of a comparison. They are
+    made with all lines and texts, so that an error in making them is noticed.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("rendered") is None:
+            patch.setattr(Figure, "draw", lambda figure, renderer: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
+def rendered_figures(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Render the figures of a test with the marker ``rendered``."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("rendered") is not None:
+            patch.setattr(Figure, "draw", DRAW)
+        yield
+
+
 @pytest.fixture(scope="session")
 def find_settled_methods() -> Callable[..., set[str]]:
     """Return `settled_methods`."""
@@ -136,15 +164,19 @@ def methods_among(values: Iterable[object]) -> set[str]:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Mark as slow what the marker ``every(n)`` leaves out of `make test`.
+    """Leave out what the marker ``every(n)`` leaves out, unless ``--all-pairs``.
 
-    `make test` runs the first of every n combinations of a test's arguments, and all
-    combinations of a method that is not settled.
+    The first of every n combinations of a test's arguments stay, and all combinations
+    of a method that is not settled. With ``every(n, others="slow")``, the others are
+    slow tests: each of them may find what no other one does.
     """
     n_combinations: Counter[str] = Counter()
+    kept = []
+    left_out = []
     for item in items:
         marker = item.get_closest_marker("every")
-        if marker is None:
+        if marker is None or config.getoption("all_pairs"):
+            kept.append(item)
             continue
         (n,) = marker.args
         test = item.nodeid.partition("[")[0]
@@ -153,8 +185,13 @@ def pytest_collection_modifyitems(
         # Only tests with arguments have a callspec.
         callspec = getattr(item, "callspec", None)
         methods = methods_among(callspec.params.values() if callspec else ())
-        if not is_sampled and methods <= config.settled_methods:
-            item.add_marker("slow")
+        is_kept = is_sampled or not methods <= config.settled_methods
+        if not is_kept and marker.kwargs:
+            item.add_marker(marker.kwargs["others"])
+            is_kept = True
+        (kept if is_kept else left_out).append(item)
+    items[:] = kept
+    config.hook.pytest_deselected(items=left_out)
     # Includes slow tests and tests deselected by -k.
     config.collected_tests = list(items)
     seed = config.getoption("shuffle")
@@ -207,8 +244,8 @@ def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> Non
     """Parametrize a test with ``cover(n_times, argument=values, ...)``.
 
     Methods that are new or have changed are combined with all values of the other
-    arguments; with ``--all-pairs``, all are. Of settled methods, `make test` runs one
-    in `SETTLED_PER_FAST_TEST`.
+    arguments; with ``--all-pairs``, all are. Of settled methods, one in
+    `SETTLED_PER_TEST` runs; each test begins with another one.
     """
     has_all = metafunc.config.getoption("all_pairs")
     settled = metafunc.config.settled_methods
@@ -219,14 +256,13 @@ def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> Non
     values = {argument: list(options) for argument, options in marker.kwargs.items()}
     combinations = covering_combinations(values, *marker.args, is_complete=is_complete)
     cases = []
-    n_settled = 0
+    n_settled = zlib.crc32(metafunc.function.__name__.encode())
     for combination in combinations:
         methods = methods_among(combination)
         is_settled = bool(methods) and methods <= settled
-        is_slow = is_settled and n_settled % SETTLED_PER_FAST_TEST != 0
+        if not is_settled or has_all or n_settled % SETTLED_PER_TEST == 0:
+            cases.append(pytest.param(*combination))
         n_settled += is_settled
-        marks = [pytest.mark.slow] if is_slow else []
-        cases.append(pytest.param(*combination, marks=marks))
     metafunc.parametrize(tuple(values), cases, ids=_name_of)
 
 

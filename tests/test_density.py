@@ -23,11 +23,11 @@ def test_the_baseline_has_all_rooms():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", PATHS_BY_ROOM)
-def test_no_figure_of_a_room_rises(room):
-    present = SCRIPT["figures"](SCRIPT["count_files"](PATHS_BY_ROOM[room]))
-    problems = SCRIPT["problems"](room, present, BASELINE[room])
-    assert not problems, "\n".join(problems) + REMEDY.format(room=room)
+def test_no_figure_of_a_room_rises():
+    for room in PATHS_BY_ROOM:
+        present = SCRIPT["figures"](SCRIPT["count_files"](PATHS_BY_ROOM[room]))
+        problems = SCRIPT["problems"](room, present, BASELINE[room])
+        assert not problems, "\n".join(problems) + REMEDY.format(room=room)
 
 
 def test_each_form_is_counted(tmp_path):

@@ -18,6 +18,8 @@ import mtlrun
 from mtlrun.catalog.registry import METHODS
 from mtlrun.lab.experiment.catalogue import catalogue
 
+pytestmark = pytest.mark.rendered
+
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGE = runpy.run_path(str(ROOT / "scripts" / "marked_pages.py"))
@@ -219,46 +221,46 @@ def test_the_python_code_of_distributed_runs(tmp_path, monkeypatch):
     assert names["model"].coef_.shape[1] == 20
 
 
-@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
-def test_a_chapter_has_all_its_parts(page):
-    text = page.read_text("utf-8")
-    parts = [line for line in text.splitlines() if line.startswith("## ")]
-    assert parts[:3] == ["## The data", "## The model", "## In code"]
-    use = ["## Cost", "## Use it when", "## Do not use it when", "## Tuning"]
-    assert parts[-6:] == [*use, "## See also", "## References"]
-    assert re.search(r"^Related terms: ", text, re.MULTILINE)
-    assert re.search(r"^\$\$\n.+?\n\$\$$", text, re.DOTALL | re.MULTILINE)
-    assert re.search(r"^\| symbol \| meaning \| in code \|$", text, re.MULTILINE)
-    assert len(re.findall(r"\(https://doi\.org/[^)]+\)", text)) >= 2
-    assert "../api/" in text
-    # Every code block ends with its output.
-    fences = re.findall(r"^```(\w+)", text, re.MULTILINE)
-    assert fences.count("python") == fences.count("text") >= 1
+def test_a_chapter_has_all_its_parts():
+    for page in CHAPTERS:
+        text = page.read_text("utf-8")
+        parts = [line for line in text.splitlines() if line.startswith("## ")]
+        assert parts[:3] == ["## The data", "## The model", "## In code"]
+        use = ["## Cost", "## Use it when", "## Do not use it when", "## Tuning"]
+        assert parts[-6:] == [*use, "## See also", "## References"]
+        assert re.search(r"^Related terms: ", text, re.MULTILINE)
+        assert re.search(r"^\$\$\n.+?\n\$\$$", text, re.DOTALL | re.MULTILINE)
+        assert re.search(r"^\| symbol \| meaning \| in code \|$", text, re.MULTILINE)
+        assert len(re.findall(r"\(https://doi\.org/[^)]+\)", text)) >= 2
+        assert "../api/" in text
+        # Every code block ends with its output.
+        fences = re.findall(r"^```(\w+)", text, re.MULTILINE)
+        assert fences.count("python") == fences.count("text") >= 1
 
 
-@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
-def test_figures_of_a_chapter_are_drawn_and_stored(page):
+def test_figures_of_a_chapter_are_drawn_and_stored():
     drawn = runpy.run_path(str(ROOT / "scripts" / "docs_pictures.py"))["PICTURES"]
-    text = page.read_text("utf-8")
-    pictures = re.findall(r"!\[[^\]]+\]\(\.\./pictures/([\w-]+)\.svg\)", text)
-    assert pictures
-    assert set(pictures) <= drawn.keys()
-    assert all((DOCS / "pictures" / f"{name}.svg").is_file() for name in pictures)
+    for page in CHAPTERS:
+        text = page.read_text("utf-8")
+        pictures = re.findall(r"!\[[^\]]+\]\(\.\./pictures/([\w-]+)\.svg\)", text)
+        assert pictures
+        assert set(pictures) <= drawn.keys()
+        assert all((DOCS / "pictures" / f"{name}.svg").is_file() for name in pictures)
 
 
-@pytest.mark.parametrize("page", CHAPTERS, ids=lambda page: page.stem)
-def test_the_references_of_a_chapter_come_from_the_bibliography(page):
-    text = page.read_text("utf-8")
-    assert PAGE["filled"](text) == text, "run: python scripts/marked_pages.py"
+def test_the_references_of_a_chapter_come_from_the_bibliography():
+    for page in CHAPTERS:
+        text = page.read_text("utf-8")
+        assert PAGE["filled"](text) == text, f"{page}: run scripts/marked_pages.py"
 
 
 PAGES_WITH_MARKS = [page for page in sorted(DOCS.rglob("*.md")) if page not in CHAPTERS]
 
 
-@pytest.mark.parametrize("page", PAGES_WITH_MARKS, ids=lambda page: page.stem)
-def test_tables_copied_from_other_pages_are_up_to_date(page):
-    text = page.read_text("utf-8")
-    assert PAGE["filled"](text) == text, "run: python scripts/marked_pages.py docs"
+def test_tables_copied_from_other_pages_are_up_to_date():
+    for page in PAGES_WITH_MARKS:
+        text = page.read_text("utf-8")
+        assert PAGE["filled"](text) == text, f"{page}: run scripts/marked_pages.py"
 
 
 def test_a_copied_table_or_row_that_is_not_there_is_an_error():
@@ -445,15 +447,13 @@ def test_examples_of_the_gallery_are_short():
         assert 20 <= len(lines) <= 65, script.name
 
 
-@pytest.mark.parametrize(
-    "page", sorted((DOCS / "api").glob("*.md")), ids=lambda page: page.stem
-)
-def test_names_listed_in_the_api_exist(page):
-    for name in re.findall(
-        r"^   (mtlrun\.[\w.]+)$", page.read_text("utf-8"), re.MULTILINE
-    ):
-        module, _, attribute = name.rpartition(".")
-        assert hasattr(importlib.import_module(module), attribute), name
+def test_names_listed_in_the_api_exist():
+    for page in sorted((DOCS / "api").glob("*.md")):
+        for name in re.findall(
+            r"^   (mtlrun\.[\w.]+)$", page.read_text("utf-8"), re.MULTILINE
+        ):
+            module, _, attribute = name.rpartition(".")
+            assert hasattr(importlib.import_module(module), attribute), name
 
 
 SCORER = (DOCS / "search_scorer.js").read_text("utf-8")

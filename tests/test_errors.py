@@ -10,9 +10,8 @@ from mtlrun.errors import SHELL_ONLY, UserError, in_python, with_arguments
 from mtlrun.model.fitted import Model
 
 
-@pytest.mark.parametrize(
-    ("option", "argument"),
-    [
+def test_an_option_becomes_the_matching_argument():
+    for option, argument in [
         ("say --min-rows 4.", "say min_rows=4."),
         ("add --unseen mean to it", "add unseen='mean' to it"),
         ("add: --trust a.B --trust c.D", "add: trust=['a.B', 'c.D']"),
@@ -23,10 +22,8 @@ from mtlrun.model.fitted import Model
         ("(for example --task school)", "(for example task='school')"),
         ("leave --also-grouped-by out.", "leave also_grouped_by out."),
         ("write `--task-type binary`", "write `task_type='binary'`"),
-    ],
-)
-def test_an_option_becomes_the_matching_argument(option, argument):
-    assert in_python(option) == argument
+    ]:
+        assert in_python(option) == argument
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,10 @@ from mtlrun.show.figures import SQUARES
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPT = ROOT / "scripts" / "results_pages.py"
-pytestmark = pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout")
+pytestmark = [
+    pytest.mark.skipif(not SCRIPT.is_file(), reason="needs a checkout"),
+    pytest.mark.rendered,
+]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ import shlex
 import sys
 import threading
 import time as clock
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -121,7 +123,7 @@ def compare(
     columns, roles, compare_options = options_of(values)
     progress = CompareProgress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
-    _show_files(result, folder, explain=explain)
+    show_files(result, folder, explain=explain)
 
 
 def folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> str:
@@ -151,18 +153,18 @@ def _run(
 
     folder = progress.folder
     try:
-        result = run_comparison(
-            data,
-            columns,
-            roles,
-            compare_options,
-            test=test,
-            say=progress.say,
-            finished=progress.keep,
-            output=folder,
-            explain=progress.explain,
-        )
-        progress.end()
+        with progress.shown():
+            result = run_comparison(
+                data,
+                columns,
+                roles,
+                compare_options,
+                test=test,
+                say=progress.say,
+                finished=progress.keep,
+                output=folder,
+                explain=progress.explain,
+            )
         replaced_table = result.replaced(folder)
         if replaced_table is not None:
             say(
@@ -176,7 +178,6 @@ def _run(
             result.save(folder)
     except BaseException:
         # A KeyboardInterrupt included.
-        progress.end()
         progress.keep_last()
         raise
     return result
@@ -218,7 +219,6 @@ class CompareProgress:
         self.live: Live | None = None
         if not quiet and interactive(sys.stderr):
             self.live = Live(console=self.console, transient=True, auto_refresh=False)
-            self.live.start()
         self.file: Path | None = None
         self.has_warned = False
         self.next_time = -math.inf
@@ -229,8 +229,18 @@ class CompareProgress:
         self.last_time = clock.monotonic()
         self.shown_lines: list[str] = []
         self.has_ended = threading.Event()
-        if not quiet:
-            threading.Thread(target=self._beat, daemon=True).start()
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Show the display during a block; no thread is left after it."""
+        heart = threading.Thread(target=self._beat)
+        with self.live or nullcontext():
+            heart.start()
+            try:
+                yield
+            finally:
+                self.has_ended.set()
+                heart.join()
 
     def say(self, text: str) -> None:
         """Print a message, above the leaderboard if there is one."""
@@ -313,12 +323,6 @@ class CompareProgress:
                 self.say(f"{text} (for {seconds:.0f} s)")
             else:
                 self._draw(text)
-
-    def end(self) -> None:
-        """End the display."""
-        self.has_ended.set()
-        if self.live is not None:
-            self.live.stop()
 
     def keep_last(self) -> None:
         """Write the leaderboard that `keep` has put off, if any, and print its path."""
@@ -423,7 +427,7 @@ def _brief_caption(board: Leaderboard, n_shown: int) -> str:
     return f"{text} Explanations: --explain.".strip()
 
 
-def _show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
+def show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
     """Print which files were written, and the next commands."""
     from mtlrun.comparison.leaderboard import selection_note
     from mtlrun.model.files import trust_options

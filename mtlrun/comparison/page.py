@@ -21,7 +21,7 @@ from mtlrun.comparison.verdict import (
     SAFE,
     WORSE,
 )
-from mtlrun.show.page import TEMPLATES, environment, render
+from mtlrun.show.page import render, shared_environment
 from mtlrun.show.palette import STRATEGIES, StrategyStyle
 from mtlrun.show.pictures import Picture, PictureError
 from mtlrun.show.report_table import Section
@@ -114,7 +114,7 @@ def comparison_page(
     )
     parts = [FoldedPart(Section("More pictures"), more_figures), *folded]
     return render(
-        environment([TEMPLATES], {}),
+        shared_environment(()),
         "comparison.html",
         title=board.title,
         headline=answer.headline,

@@ -76,7 +76,7 @@ def html_page(
     """
     classes = STATUS_TONES if tones is None else tones
     # Mappings cannot be keys of a cache.
-    jinja_environment = _cached_environment(tuple(classes.items()))
+    jinja_environment = shared_environment(tuple(classes.items()))
     lines = []
     for line in summary:
         css_class = ""
@@ -94,7 +94,8 @@ def html_page(
 
 
 @cache
-def _cached_environment(tones: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+def shared_environment(tones: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+    """Create the environment of the shared templates, which compiles each once."""
     return environment([TEMPLATES], dict(tones))
 
 

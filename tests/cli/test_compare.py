@@ -1,8 +1,10 @@
 """``mtlrun compare``: results on a small table, and errors for invalid input."""
 
+import contextlib
 import html
 import io
 import json
+import threading
 
 import numpy as np
 import pandas as pd
@@ -516,7 +518,7 @@ def test_the_printed_predict_command_works_for_a_forest(mtlrun, tmp_path):
     assert predicted.exit_code == 0, predicted.output
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("case", BAD)
 def test_errors_about_bad_input_name_its_remedy(mtlrun, tmp_path, case, lacking):
     content, arguments, words = BAD[case]
@@ -707,6 +709,16 @@ def time(monkeypatch):
     clock = Clock()
     monkeypatch.setattr("mtlrun.cli.compare.clock", clock)
     return clock
+
+
+def test_no_thread_is_left_by_a_comparison_that_fails(tmp_path):
+    threads = threading.enumerate()
+    progress = CompareProgress(tmp_path, quiet=False, explain=False)
+    assert threading.enumerate() == threads
+    with contextlib.suppress(KeyboardInterrupt), progress.shown():
+        assert len(threading.enumerate()) == len(threads) + 1
+        raise KeyboardInterrupt
+    assert threading.enumerate() == threads
 
 
 def test_lines_about_an_unfinished_comparison_come_at_a_bounded_rate(

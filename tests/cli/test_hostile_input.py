@@ -15,6 +15,8 @@ from mtlrun.estimators.baselines import PerTask
 from mtlrun.model.files import Model, save_model
 from mtlrun.utils.io import sealed
 
+pytestmark = pytest.mark.rendered
+
 ESCAPE = "\x1b[31m\x1b]0;owned\x07"
 NAMES = [
     "<script>alert(1)</script>",
@@ -95,7 +97,7 @@ def test_ids_cannot_be_paths_or_escape_sequences(mtlrun, command, id):
     )
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
@@ -170,7 +172,7 @@ def test_invalid_methods_are_rejected(mtlrun, tmp_path, method):
     assert "t.yaml" in _harmless(mtlrun("train", "t.yaml"))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize(
     "text",
     ["a: &a [*a]", "\0", "[" * 5000, "a: 1\na: 2", "a: " + "9" * 5000, "? [a]\n: b"],
@@ -293,7 +295,7 @@ def _write_facts(model, facts):
     (model / "model.json").write_text(json.dumps(sealed(rest)))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize(
     "change",
     [

@@ -101,7 +101,8 @@ def test_the_table_of_a_comparison_with_categories_can_be_trained(mtlrun, tmp_pa
     table["y"] = table["x"] + rng.normal(size=60)
     table.to_csv(tmp_path / "t.csv", index=False)
     options = ["--target", "y", "--task", "task", "--methods", "GraphMTL"]
-    assert mtlrun("compare", "t.csv", *options, "-o", "runs").exit_code == 0
+    options += ["--splits", "2", "--repeats", "1", "--folds", "2", "-o", "runs"]
+    assert mtlrun("compare", "t.csv", *options).exit_code == 0
     data = ["--data-dir", "runs/compare/t/data"]
     assert mtlrun("init", "own-t", "-m", "GraphMTL", *data).exit_code == 0
     result = mtlrun("train", "own-t.yaml", *data)
@@ -177,7 +178,10 @@ def test_a_written_experiment_is_reproduced_without_edits(mtlrun, tmp_path):
     assert {number.verdict for number in report.references} == {Verdict.WITHIN}
 
 
-@pytest.mark.parametrize("option", ["--profile=smoke", "--interpretation=all"])
+@pytest.mark.parametrize(
+    "option",
+    ["--profile=smoke", pytest.param("--interpretation=all", marks=pytest.mark.slow)],
+)
 def test_profiles_and_interpretations_of_a_written_experiment_run(mtlrun, option):
     assert mtlrun("init", "-e", "paper/fig2", "-o", "a b.yaml").exit_code == 0
     result = mtlrun(

@@ -40,7 +40,7 @@ def refused(result, link, outside):
     assert (outside / "precious.json").read_text() == "mine"
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("is_repeated", [False, True])
 def test_reproduce_writes_through_no_link(

@@ -126,7 +126,7 @@ def test_if_nothing_fits_the_message_names_sizes_and_a_remedy(
 @pytest.mark.slow
 @pytest.mark.parametrize("reason", ["free_bytes", "to_pandas"])
 def test_a_parquet_file_that_does_not_fit_may_be_read_in_chunks(
-    mtlrun, tmp_path, monkeypatch, reason
+    mtlrun, tmp_path, free_memory, monkeypatch, reason
 ):
     table(tmp_path)
     folder = tmp_path / "rows"
@@ -139,11 +139,11 @@ def test_a_parquet_file_that_does_not_fit_may_be_read_in_chunks(
 
     with monkeypatch.context() as patch:
         if reason == "free_bytes":
-            patch.setattr("mtlrun.problem.memory._SMALL", 0)
-            patch.setattr("mtlrun.problem.memory.free_bytes", lambda: 100.0)
+            free_memory(100.0, always=True)
         else:
             patch.setattr("pyarrow.parquet.ParquetFile", FileWithoutMemory)
         result = mtlrun("compare", "rows/grades.parquet", "--target", "grade")
+    free_memory(1e15)
     assert result.exit_code == 2
     assert "grades.parquet" in result.stderr
     assert MEMORY_REMEDY in result.stderr

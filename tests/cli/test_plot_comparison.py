@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 
+pytestmark = pytest.mark.rendered
+
 
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory):

@@ -95,9 +95,8 @@ def test_p_values_of_a_column_have_the_same_decimals():
     assert texts[3:] == ["<0.001", "<0.001", "<0.001", "1.000"]
 
 
-@pytest.mark.parametrize(
-    ("values", "texts"),
-    [
+def test_numbers_of_a_column_have_the_same_decimals():
+    for values, texts in [
         ([1.706, -0.02494, 0.6], ["1.706", "-0.025", "0.600"]),
         ([9.99996, 0.5], ["10.00", "0.50"]),
         ([120345.0, 0.6], ["120345", "1"]),
@@ -107,11 +106,9 @@ def test_p_values_of_a_column_have_the_same_decimals():
         ([-3e-6, 1.25], ["0.000", "1.250"]),
         ([float("inf")], ["inf"]),
         ([], []),
-    ],
-)
-def test_numbers_of_a_column_have_the_same_decimals(values, texts):
-    kind = fixed_kind(values)
-    assert [show(value, kind) for value in values] == texts
+    ]:
+        kind = fixed_kind(values)
+        assert [show(value, kind) for value in values] == texts
 
 
 def test_gains_in_a_column_have_the_same_number_of_decimals():

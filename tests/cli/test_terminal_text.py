@@ -170,7 +170,7 @@ def planted(value, text):
     return value
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(2, others="slow")
 @pytest.mark.parametrize("text", [ESCAPES, MARKUP])
 @pytest.mark.parametrize(
     "command", [("report",), ("status",), ("report", "--format", "md"), ("plot",)]

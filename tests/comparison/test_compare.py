@@ -696,17 +696,16 @@ def test_a_budget_ends_with_a_leaderboard_that_lists_skipped_methods():
     assert max(map(len, lines)) < 600
 
 
-@pytest.mark.slow
 def test_long_lists_of_names_are_shortened():
     rng = np.random.default_rng(0)
     frame = schools(3, 20)
-    words = {f"w{j}": rng.choice(["red", "blue"], 60) for j in range(300)}
+    words = {f"w{j}": rng.choice(["red", "blue"], 60) for j in range(9)}
     frame = pd.concat([frame, pd.DataFrame(words)], axis=1)
     lines = []
     options = {"methods": ["PooledRidge"], "splits": 2, "repeats": 1, "folds": 2}
     mtlrun.compare(frame, target="y", task="school", say=lines.append, **options)
     assert any(
-        "300 text columns one-hot encoded (w0, w1, w2, w3, w4 and 295 more)" in line
+        "9 text columns one-hot encoded (w0, w1, w2, w3, w4 and 4 more)" in line
         for line in lines
     )
 

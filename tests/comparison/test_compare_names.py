@@ -10,6 +10,8 @@ import pytest
 
 from mtlrun.api import compare
 
+pytestmark = pytest.mark.rendered
+
 TASKS = ["$\\frac{$", "=cmd()", "\x1b[2J", "L" * 3000, "<script>x</script>"]
 FEATURES = ["$\\alpha$ $", "+1+2", "\x1b]0;x\x07"]
 

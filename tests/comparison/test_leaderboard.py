@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from mtlrun.cli.compare import _show_files
+from mtlrun.cli.compare import show_files
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex, SmallestGain
 from mtlrun.comparison.leaderboard import (
@@ -151,9 +151,8 @@ def test_noise_gives_no_verdict_and_names_the_remedy():
     assert verdict.what_decides in verdict.sentence
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "decision"),
-    [
+def test_the_decision_follows_the_bounds_in_the_order_of_the_rule():
+    for low, high, decision in [
         (-0.5, -0.001, WORSE),
         (-0.005, -0.001, WORSE),
         (-0.0099, 0.0099, NO_DIFFERENCE),
@@ -164,10 +163,8 @@ def test_noise_gives_no_verdict_and_names_the_remedy():
         (-0.0199, 0.5, SAFE),
         (-0.02, 0.5, CANNOT_TELL),
         (-0.5, 0.0099, CANNOT_TELL),
-    ],
-)
-def test_the_decision_follows_the_bounds_in_the_order_of_the_rule(low, high, decision):
-    assert decide(low, high, smallest=0.01, margin=0.02) == decision
+    ]:
+        assert decide(low, high, smallest=0.01, margin=0.02) == decision
 
 
 @pytest.mark.parametrize(
@@ -190,25 +187,25 @@ def test_the_gain_is_the_smaller_of_two_and_its_p_value_the_larger(pooled_level)
     assert verdict.decision == (WORSE if pooled_level < 0.9 else verdict.decision)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_adding_an_alternative_never_increases_the_gain(seed):
-    rng = np.random.default_rng(seed)
-    level = rng.uniform(0.7, 1.3)
-    entries = three(level, spread=1.0)
-    joint = entries[2]
-    gains = {}
-    before = None
-    for name in ("first", "second", "third"):
-        other = entry(name, POOLED, rng.uniform(0.7, 1.5), WHERE, seed=seed + 9)
-        gains[name] = WHERE.gain(joint.losses, other.losses, 2)
-        now = SmallestGain(dict(gains))
-        if before is not None:
-            assert now.value <= before.value
-            assert now.low <= before.low
-            assert now.chance <= before.chance
-            assert now.pvalue >= before.pvalue
-            assert now.better[0] <= before.better[0]
-        before = now
+def test_adding_an_alternative_never_increases_the_gain():
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        level = rng.uniform(0.7, 1.3)
+        entries = three(level, spread=1.0)
+        joint = entries[2]
+        gains = {}
+        before = None
+        for name in ("first", "second", "third"):
+            other = entry(name, POOLED, rng.uniform(0.7, 1.5), WHERE, seed=seed + 9)
+            gains[name] = WHERE.gain(joint.losses, other.losses, 2)
+            now = SmallestGain(dict(gains))
+            if before is not None:
+                assert now.value <= before.value
+                assert now.low <= before.low
+                assert now.chance <= before.chance
+                assert now.pvalue >= before.pvalue
+                assert now.better[0] <= before.better[0]
+            before = now
 
 
 def test_the_first_method_of_a_strategy_never_increases_the_gain():
@@ -480,7 +477,7 @@ def test_a_best_method_that_was_not_selected_is_explained(
     (text,) = next_steps(leaderboard)
     assert text.startswith("Joint was selected most often")
     monkeypatch.setattr("mtlrun.model.files.trust_options", lambda folder: "")
-    _show_files(
+    show_files(
         SimpleNamespace(board=leaderboard, saved="Late"), tmp_path, explain=False
     )
     assert "Joint was selected most often" in capsys.readouterr().out

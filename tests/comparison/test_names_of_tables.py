@@ -9,7 +9,7 @@ from mtlrun.engine.job import job_seed
 from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.plan import plan
 
-OPTIONS = {"splits": 3, "folds": 2, "repeats": 2}
+OPTIONS = {"splits": 2, "folds": 2, "repeats": 1}
 RAGGED = {"target": "y", "task": "site", "drop": "w", "methods": ["GraphMTL"]}
 ROLES = {
     "numbers": RAGGED,

@@ -151,6 +151,7 @@ def test_gains_are_drawn_at_the_number_of_rows_of_their_task(ragged):
     assert len(named) > 2
 
 
+@pytest.mark.rendered
 def test_every_point_on_the_page_has_a_name(ragged):
     svg = inline_svg(ragged.pictures.gains_by_rows(), "gains")
     for name, size in zip(ragged.board.tasks, ragged.board.sizes, strict=True):
@@ -622,6 +623,7 @@ def test_the_page_is_one_file_with_alternative_texts_for_its_figures(ragged):
     assert targets <= set(page.ids)
 
 
+@pytest.mark.rendered
 def test_text_on_the_page_keeps_its_digits(ragged):
     interval = Interval("vs. separate models", 0.12345, -0.01234, 0.2)
     pictures = replace(ragged.pictures, measure="AUC", gains=[interval])

@@ -121,10 +121,10 @@ GOLDEN = {
 }
 
 
-@pytest.mark.parametrize("case", GOLDEN)
-def test_invalid_files_are_rejected(case):
-    content, text = GOLDEN[case]
-    assert refused(content) == text
+def test_invalid_files_are_rejected():
+    for case in GOLDEN:
+        content, text = GOLDEN[case]
+        assert refused(content) == text
 
 
 def test_invalid_windows_and_labels_are_rejected():

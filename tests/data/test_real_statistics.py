@@ -114,7 +114,7 @@ def decimals(number: int | float) -> int:
     return len(str(number).partition(".")[2])
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize(
     ("id", "variant"),
     [(id, variant) for id, variants in SETS.items() for variant in variants],

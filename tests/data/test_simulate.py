@@ -252,9 +252,8 @@ def test_eurlex_has_the_shape_of_the_real_set() -> None:
     assert data.statistics()["label_min"] >= 8
 
 
-@pytest.mark.parametrize(
-    ("generate", "options", "words"),
-    [
+def test_impossible_arguments_are_rejected(lacking: Any) -> None:
+    for generate, options, words in [
         (simulate_rmtl, {"n": 0}, ["n must be", "1, not 0"]),
         (simulate_rmtl, {"m": 2.5}, ["m must be", "integer", "not 2.5"]),
         (simulate_rmtl, {"d": True}, ["d must be", "integer", "not True"]),
@@ -270,11 +269,7 @@ def test_eurlex_has_the_shape_of_the_real_set() -> None:
             {**SMALL_DOCUMENTS, "least": 50},
             ["30 labels", "50", "1.29"],
         ),
-    ],
-)
-def test_impossible_arguments_are_rejected(
-    lacking: Any, generate: Any, options: dict[str, Any], words: list[str]
-) -> None:
-    with pytest.raises(DataError) as caught:
-        generate(**options)
-    assert not lacking(caught.value, *words)
+    ]:
+        with pytest.raises(DataError) as caught:
+            generate(**options)
+        assert not lacking(caught.value, *words)

@@ -19,6 +19,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import (
     TaskShuffleSplit,
     TaskStratifiedKFold,
+    fold_rows,
     paper_partition,
     random_split,
     split_rows,
@@ -31,6 +32,10 @@ problems = st.tuples(
     st.integers(2, 5),
     st.booleans(),
 )
+
+
+def test_there_are_five_folds_by_default():
+    assert TaskStratifiedKFold().get_n_splits() == 5
 
 
 def make(sizes: list[int], seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -74,6 +79,16 @@ def test_every_class_has_as_many_training_rows_as_the_smallest_one() -> None:
     assert np.bincount(labels[train]).tolist() == [10, 10]
     assert np.bincount(labels[validation]).tolist() == [5, 15]
     assert np.bincount(labels[test]).tolist() == [5, 15]
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")
+def test_rows_of_a_task_without_training_rows_are_not_tested() -> None:
+    ids = np.repeat([0, 1], [12, 1])
+    data = Dataset(
+        X=np.zeros((13, 1)), y=np.zeros(13), task_type="regression", task_id=ids
+    )
+    tested = [test for _, test in fold_rows(data, 3, seed=0)]
+    assert sorted(np.concatenate(tested)) == list(range(12))
 
 
 @pytest.mark.filterwarnings("ignore:.*fewer rows than n_splits")
@@ -241,9 +256,8 @@ def test_few_rows_cause_a_warning() -> None:
         list(TaskStratifiedKFold(3).split(X, y, tasks))
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
+def test_invalid_arguments_are_rejected() -> None:
+    for call, message in [
         (
             lambda X, y, t: TaskStratifiedKFold(1),
             "n_splits must be an integer of at least 2, not 1",
@@ -286,11 +300,9 @@ def test_few_rows_cause_a_warning() -> None:
             ),
             "one class label per row",
         ),
-    ],
-)
-def test_invalid_arguments_are_rejected(call: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        call(*make([6, 6], 0))
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call(*make([6, 6], 0))
 
 
 @pytest.mark.parametrize(

@@ -116,9 +116,8 @@ def test_subset_keeps_the_sources():
     np.testing.assert_array_equal(part.source["row"], tasks.source["row"][[3, 5]])
 
 
-@pytest.mark.parametrize(
-    ("tasks", "text"),
-    [
+def test_errors_are_located():
+    for tasks, text in [
         ("one-one", "unknown way to make tasks 'one-one'\nDid you mean 'one-vs-one'?"),
         (
             {"mak": "one-vs-one"},
@@ -150,12 +149,10 @@ def test_subset_keeps_the_sources():
             "the option tasks has pairs, but makes no one-vs-one tasks\n"
             "Remove pairs or make.",
         ),
-    ],
-)
-def test_errors_are_located(tasks, text):
-    with pytest.raises(UserError) as caught:
-        make_tasks(multiclass(), tasks)
-    assert str(caught.value) == text
+    ]:
+        with pytest.raises(UserError) as caught:
+            make_tasks(multiclass(), tasks)
+        assert str(caught.value) == text
 
 
 def test_only_classes_become_tasks():

@@ -196,12 +196,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_cells_unlike_the_training_rows_are_refused_by_column_and_row(case):
-    form, cell = REFUSED[case]
-    dataset = trained_on(days().strftime(form))
-    with pytest.raises(DataError, match=r"row 1: .*'visit'(.|\n)*Write"):
-        reads(dataset, cell)
+def test_cells_unlike_the_training_rows_are_refused_by_column_and_row():
+    for case in REFUSED:
+        form, cell = REFUSED[case]
+        dataset = trained_on(days().strftime(form))
+        with pytest.raises(DataError, match=r"row 1: .*'visit'(.|\n)*Write"):
+            reads(dataset, cell)
 
 
 @pytest.mark.every(3)
@@ -246,9 +246,8 @@ def test_dates_with_several_interpretations_are_ranked_but_not_counted(case):
             use()
 
 
-@pytest.mark.parametrize(
-    "cells",
-    [
+def test_columns_without_one_ranking_are_refused():
+    for cells in [
         ["01/02/2023", "03/01/2023"] * 12,
         ["01.02.20", "05.03.21", "10.12.19"] * 8,
         ["31122020", "01012021", "15062020"] * 8,
@@ -260,12 +259,10 @@ def test_dates_with_several_interpretations_are_ranked_but_not_counted(case):
         [pd.Timestamp("2020-01-31"), "2020-01-31"] * 12,
         ["10:30", "11:45"] * 12,
         [pd.Timedelta(days=3), pd.Timedelta(days=4)] * 12,
-    ],
-)
-def test_columns_without_one_ranking_are_refused(cells):
-    frame = visits(pd.Series(cells, dtype=object))
-    with pytest.raises(DataError, match=r"'visit'(.|\n)*2023-12-31"):
-        dataset_of(frame, time="visit")
+    ]:
+        frame = visits(pd.Series(cells, dtype=object))
+        with pytest.raises(DataError, match=r"'visit'(.|\n)*2023-12-31"):
+            dataset_of(frame, time="visit")
 
 
 @pytest.mark.parametrize("counts", [[1, 2, 3], [101, 102, 131], [43845, 43900, 44000]])
@@ -283,9 +280,8 @@ def error_of(cells):
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("cells", "kind"),
-    [
+def test_the_first_row_that_differs_is_named_with_its_kind(lacking):
+    for cells, kind in [
         (["2020-01-31", "31.01.2020", "2020-02-01"], "formats"),
         (["31.01.2020", "2020-01-31", "01.02.2020"], "formats"),
         (["2020-01-31", "2020", "2020-02-01"], "numbers"),
@@ -294,14 +290,12 @@ def error_of(cells):
         (["2020-01-31T10:00:00Z", "2020-01-31", "2020-02-01T10:00:00Z"], "time zone"),
         (["2020-01-31", "soon", "2020-02-01"], "neither"),
         (["2020", "soon", "2021"], "neither"),
-    ],
-)
-def test_the_first_row_that_differs_is_named_with_its_kind(cells, kind, lacking):
-    kinds = {"formats", "numbers", "time zone", "neither"}
-    error = error_of(cells)
-    assert lacking(error, "row 2", kind) == []
-    problem = str(error).partition("\n")[0]
-    assert not any(other in problem for other in kinds - {kind})
+    ]:
+        kinds = {"formats", "numbers", "time zone", "neither"}
+        error = error_of(cells)
+        assert lacking(error, "row 2", kind) == []
+        problem = str(error).partition("\n")[0]
+        assert not any(other in problem for other in kinds - {kind})
 
 
 #: Whole numbers that are dates in one format alone, and whether they rank alike.

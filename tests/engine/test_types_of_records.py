@@ -64,9 +64,8 @@ def test_valid_records_are_read(valid):
     assert Record.from_content(valid).content() == valid
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_field_of_a_wrong_type_is_named():
+    for name, value in [
         ("key", 3),
         ("key", "../x"),
         ("family", None),
@@ -96,16 +95,13 @@ def test_valid_records_are_read(valid):
         ("result", {"tasks": [1]}),
         ("result", {"predictions": 3}),
         ("protocol", "3"),
-    ],
-)
-def test_a_field_of_a_wrong_type_is_named(name, value):
-    with pytest.raises(ValueError, match=name):
-        Record.from_content(content(**{name: value}))
+    ]:
+        with pytest.raises(ValueError, match=name):
+            Record.from_content(content(**{name: value}))
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_search_with_a_value_of_a_wrong_type_is_refused():
+    for name, value in [
         ("means", ["0.5", None]),
         ("scores", [0.5, None]),
         ("grid", {"alpha": 1.0}),
@@ -114,11 +110,9 @@ def test_a_field_of_a_wrong_type_is_named(name, value):
         ("chosen", "alpha"),
         ("seconds", "soon"),
         ("key", None),
-    ],
-)
-def test_a_search_with_a_value_of_a_wrong_type_is_refused(name, value):
-    with pytest.raises(ValueError, match=name):
-        Record.from_content(content(selection={**SEARCH, name: value}))
+    ]:
+        with pytest.raises(ValueError, match=name):
+            Record.from_content(content(selection={**SEARCH, name: value}))
 
 
 @pytest.mark.parametrize(

@@ -304,9 +304,8 @@ def test_invalid_weights_are_reported(ragged, weights, message):
         IndependentRidge().fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.parametrize(
-    ("X", "y", "message"),
-    [
+def test_invalid_data_are_reported():
+    for X, y, message in [
         (np.ones((3, 2)), [1.0, np.nan, 2.0], "Input y contains NaN"),
         (np.ones((3, 2)), [1.0, np.inf, 2.0], "Input y contains infinity"),
         (np.ones((3, 2)), np.full((3, 2), np.inf), "Input y contains infinity"),
@@ -315,11 +314,9 @@ def test_invalid_weights_are_reported(ragged, weights, message):
         (np.ones((3, 2)), [1.0, 2.0], "inconsistent numbers of samples"),
         (np.ones((3, 2)), None, "requires y to be passed"),
         (np.ones((3, 2)), np.column_stack([np.ones(3), np.full(3, np.nan)]), "no rows"),
-    ],
-)
-def test_invalid_data_are_reported(X, y, message):
-    with pytest.raises(ValueError, match=message):
-        IndependentRidge().fit(X, y)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            IndependentRidge().fit(X, y)
 
 
 def test_parameters_are_checked_in_fit(ragged):

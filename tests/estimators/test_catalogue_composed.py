@@ -334,9 +334,8 @@ def test_tasks_of_a_single_class_are_fitted(model):
     assert (fitted.predict(X)[:, 1] == -1).all()
 
 
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
+def test_invalid_parameters_are_reported():
+    for model, message in [
         (DirtyMTL(lam=0), r"lam must be a float in \(0, inf\), got 0"),
         (RobustFeatureMTL(alpha=-1), "alpha must be"),
         (GraphMTL(ridge=0), r"ridge must be a float in \(0, inf\), got 0"),
@@ -353,8 +352,6 @@ def test_tasks_of_a_single_class_are_fitted(model):
         (ClusteredMTL(n_clusters=0), r"n_clusters must be an int in \[1, inf\)"),
         (ConvexASO(n_components=1.5), "n_components must be an int"),
         (ConvexASOClassifier(loss="hinge"), "loss must be one of"),
-    ],
-)
-def test_invalid_parameters_are_reported(model, message):
-    with pytest.raises(ValueError, match=message):
-        model.fit(*data_for(model))
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.fit(*data_for(model))

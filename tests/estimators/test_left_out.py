@@ -1,4 +1,4 @@
-"""`make test` leaves out only combinations of settled methods."""
+"""Only combinations of settled methods are left out."""
 
 import json
 from collections import Counter, defaultdict
@@ -11,20 +11,10 @@ from covering import covering_combinations
 from mtlrun.catalog.registry import METHODS
 
 STORED = json.loads(Path(__file__).with_name("frozen.json").read_text())
-#: `make test` runs this test for each method.
+#: This test runs for each method.
 STORED_SOLUTIONS = "test_the_stored_solution_is_reproduced"
-#: All tests have at least one case of these for each method.
-ESSENTIAL = {
-    STORED_SOLUTIONS,
-    "test_scikit_learn_checks_pass",
-    "test_dense_forms_of_the_same_numbers_give_the_same_model",
-    "test_sparse_forms_of_the_same_numbers_give_the_same_model",
-    "test_sparse_and_dense_designs_give_the_same_model",
-    "test_names_pickles_clones_and_refits_are_consistent",
-    "test_degenerate_data_give_finite_models_and_valid_certificates",
-    "test_features_may_have_any_scale",
-    "test_every_method_survives_a_round_trip",
-}
+#: Each method has a case of so many other tests of all methods.
+MIN_TESTS_OF_METHOD = 4
 
 
 def test_a_method_with_stored_solutions_is_settled(find_settled_methods):
@@ -49,20 +39,21 @@ def test_a_method_with_another_version_has_changed(find_settled_methods, monkeyp
     assert changed == {"RobustMTL", "DivideAndConquerRMTL"}
 
 
-def test_every_method_has_its_essential_tests(pytestconfig):
+def test_each_method_has_cases_of_several_tests(pytestconfig):
     methods = defaultdict(set)
     for item in pytestconfig.collected_tests:
-        name = item.originalname
-        is_slow = item.get_closest_marker("slow") is not None
-        if name in ESSENTIAL and not (is_slow and name == STORED_SOLUTIONS):
+        has_sample = item.get_closest_marker("cover") is not None
+        if has_sample or item.originalname == STORED_SOLUTIONS:
             text = " ".join(item.callspec.id.replace("-", " ").split(","))
-            methods[name] |= {word.partition("(")[0] for word in text.split()}
-    # Perhaps only the tests of this file were collected.
-    for name, words in methods.items():
-        lacking = set(METHODS) - words
-        if name == "test_scikit_learn_checks_pass":
-            lacking -= {key for key in lacking if METHODS[key].extra == "nn"}
-        assert not lacking, f"{name} has no test for {sorted(lacking)}"
+            words = {word.partition("(")[0] for word in text.split()}
+            methods[item.originalname] |= words & set(METHODS)
+    # Perhaps only a part of the tests were collected.
+    if len(methods) < 20:
+        return
+    assert methods[STORED_SOLUTIONS] == set(METHODS)
+    counts = Counter(name for names in methods.values() for name in names)
+    lacking = [name for name in METHODS if counts[name] <= MIN_TESTS_OF_METHOD]
+    assert not lacking, lacking
 
 
 VALUES = {"name": ["a", "b", "c", "d", "e"], "layout": ["x", "y"], "form": [1, 2, 3]}

@@ -21,9 +21,8 @@ class Model:
     p: object
 
 
-@pytest.mark.parametrize(
-    ("rule", "value", "message"),
-    [
+def test_an_invalid_value_is_reported_with_the_allowed_ones():
+    for rule, value, message in [
         (real(0), -1, r"p must be a float in \[0, inf\), got -1"),
         (real(0), True, "got True"),
         (real(0), np.nan, "got nan"),
@@ -43,11 +42,9 @@ class Model:
         (choice("admm") | NONE, 3, "p must be one of 'admm' or None, got 3"),
         (BOOLEAN, 1, "p must be a bool, got 1"),
         (integer(), True, "p must be an int, got True"),
-    ],
-)
-def test_an_invalid_value_is_reported_with_the_allowed_ones(rule, value, message):
-    with pytest.raises(ValueError, match=message.replace("?", r"\?")):
-        check_params(Model(value), {"p": rule})
+    ]:
+        with pytest.raises(ValueError, match=message.replace("?", r"\?")):
+            check_params(Model(value), {"p": rule})
 
 
 @pytest.mark.parametrize(

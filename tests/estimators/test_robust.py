@@ -285,9 +285,8 @@ def test_nonconvergence_by_the_papers_rule_names_eps():
         RobustMTL(0.6, 0.3, solver="apg", variant="paper", max_iter=2).fit(X, Y)
 
 
-@pytest.mark.parametrize(
-    ("params", "message"),
-    [
+def test_invalid_parameters_are_reported():
+    for params, message in [
         (
             {"variant": "paper"},
             "variant='paper' needs solver='apg' or 'ladm', got solver='auto'",
@@ -316,12 +315,10 @@ def test_nonconvergence_by_the_papers_rule_names_eps():
         ({"beta": -1.0}, r"beta must be a float in \(0, inf\), got -1.0"),
         ({"solver": "lamd"}, "did you mean 'ladm'"),
         ({"eps": 0}, "eps must be"),
-    ],
-)
-def test_invalid_parameters_are_reported(params, message):
-    X, Y = problem()
-    with pytest.raises(ValueError, match=message):
-        RobustMTL(**params).fit(X, Y)
+    ]:
+        X, Y = problem()
+        with pytest.raises(ValueError, match=message):
+            RobustMTL(**params).fit(X, Y)
 
 
 # ---------------------------------------------------------------- warm starts

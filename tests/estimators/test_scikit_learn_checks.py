@@ -85,9 +85,7 @@ VARIANTS = [
 
 #: A settled method runs one of every n checks, the next method the next ones: each
 #: check meets several methods. All checks with ``--all-pairs``.
-CHECKS_PER_RUN = 13
-#: `make test` runs one of every n of these.
-FAST_TURNS = 3
+CHECKS_PER_RUN = 39
 
 
 def cases_of(estimator, position, has_all):
@@ -106,15 +104,9 @@ def cases_of(estimator, position, has_all):
         name = check.func.__name__
         if type(model).__name__ in PRECISIONS and name in WEIGHTS_ARE_COUNTS:
             continue
-        turn, rest = divmod(number - position, CHECKS_PER_RUN)
-        if has_all or rest == 0:
-            is_slow = not has_all and turn % FAST_TURNS != 0
-            yield pytest.param(
-                model,
-                check,
-                id=f"{model}-{name}{position}-{number}",
-                marks=[pytest.mark.slow] if is_slow else [],
-            )
+        if has_all or (number - position) % CHECKS_PER_RUN == 0:
+            case = f"{model}-{name}{position}-{number}"
+            yield pytest.param(model, check, id=case)
 
 
 def pytest_generate_tests(metafunc):

@@ -35,7 +35,7 @@ def quiet(examples: int, **more: object) -> settings:
     )
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("name", READERS)
 def test_corrupted_files_cause_clear_errors_or_right_results(
     name: str, fuzz_examples: int, pytestconfig: pytest.Config

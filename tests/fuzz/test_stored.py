@@ -22,7 +22,7 @@ from mtlrun.utils.io import DIGEST, sealed
 
 #: Fitting a model of each type takes half a minute, so these run with the slow tests
 #: and in the fuzzing step of CI.
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rendered]
 
 #: Regular exit codes: done, a job failed or disagrees, invalid input
 CODES = (0, 1, 2)

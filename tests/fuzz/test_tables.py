@@ -126,7 +126,7 @@ def by_name(data: Dataset) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.every(8)
+@pytest.mark.every(8, others="slow")
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> None:
     @quiet(max(20, fuzz_examples // 4))

@@ -84,6 +84,7 @@ def test_a_saved_model_says_that_its_predictions_depend_on_the_centers(tmp_path)
     assert " ".join(note.split()) in " ".join(shown.output.split())
 
 
+@pytest.mark.rendered
 def test_the_figure_names_column_target_and_tasks(folder, tmp_path):
     file = tmp_path / "curve.svg"
     result = plot(
@@ -149,6 +150,7 @@ def test_errors_about_curves_have_a_remedy(mixed, tmp_path, arguments, remedy):
     assert remedy in result.output
 
 
+@pytest.mark.rendered
 def test_a_smooth_model_is_drawn_by_the_curve_of_its_first_numeric_column(
     mixed, tmp_path, monkeypatch
 ):
@@ -234,6 +236,7 @@ def test_a_constant_column_is_rejected(shared_rows):
     assert "--column" in caught.value.remedy
 
 
+@pytest.mark.rendered
 def test_the_title_names_the_method_and_not_the_target_scaling(folder, tmp_path):
     file = tmp_path / "curve.svg"
     plot(folder, "--kind", "curve", "--column", "day", "-o", file)

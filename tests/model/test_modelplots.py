@@ -26,6 +26,7 @@ def model(tmp_path_factory):
     return folder / "my" / "model"
 
 
+@pytest.mark.rendered
 @pytest.mark.parametrize(
     "kind", sorted({*modelplots.KINDS} - {"shrinkage", "curve", "task"})
 )

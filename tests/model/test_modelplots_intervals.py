@@ -158,6 +158,7 @@ def test_a_method_without_standard_deviations_has_intervals_but_no_shrinkage_plo
     assert result.exit_code == 2
 
 
+@pytest.mark.rendered
 @pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
 def test_figures_with_intervals_are_drawn(folder, kind, tmp_path):
     file = tmp_path / "figure.svg"
@@ -237,6 +238,7 @@ def test_a_linear_model_of_many_tasks_shows_their_distribution(tmp_path):
     ]
 
 
+@pytest.mark.rendered
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
 def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, tmp_path):

@@ -99,6 +99,7 @@ def test_a_task_with_few_rows_has_no_line_of_its_own(grown):
     assert panel.lines["multi-task"]
 
 
+@pytest.mark.rendered
 def test_the_saved_model_is_drawn_with_the_rows_of_its_comparison(grown, tmp_path):
     _, folder = grown
     for target in (folder, folder / "model"):

@@ -93,9 +93,8 @@ def test_rounding_does_not_count_as_asymmetry_and_groups_are_allowed():
     )
 
 
-@pytest.mark.parametrize(
-    ("graph", "message"),
-    [
+def test_invalid_graphs_are_rejected():
+    for graph, message in [
         ("some", "graph must be 'all' or a similarity matrix"),
         (np.ones((2, 2)), r"one row and one column per task, \(3, 3\), got \(2, 2\)"),
         (np.ones(3), "2 dimension"),
@@ -111,11 +110,9 @@ def test_rounding_does_not_count_as_asymmetry_and_groups_are_allowed():
         ),
         (np.where(CHAIN == 1, np.nan, CHAIN), "graph contains NaN"),
         ([["a"]], "graph must be numeric"),
-    ],
-)
-def test_invalid_graphs_are_rejected(graph, message):
-    with pytest.raises(ValueError, match=message):
-        check_similarity(graph, TASKS)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            check_similarity(graph, TASKS)
 
 
 def test_a_sparse_similarity_stays_sparse():

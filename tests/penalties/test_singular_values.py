@@ -77,11 +77,11 @@ def test_non_finite_values_are_rejected(bad):
         spectral_norm(np.array([[bad, 1.0], [0.0, 1.0]]))
 
 
-@pytest.mark.parametrize("name", MATRICES)
-def test_norms_match_numpy(name):
-    Z = MATRICES[name]
-    assert spectral_norm(Z) == pytest.approx(np.linalg.norm(Z, 2), rel=1e-12)
-    assert trace_norm(Z) == pytest.approx(np.linalg.norm(Z, "nuc"), rel=1e-12)
+def test_norms_match_numpy():
+    for name in MATRICES:
+        Z = MATRICES[name]
+        assert spectral_norm(Z) == pytest.approx(np.linalg.norm(Z, 2), rel=1e-12)
+        assert trace_norm(Z) == pytest.approx(np.linalg.norm(Z, "nuc"), rel=1e-12)
 
 
 def test_the_spectral_norm_of_an_empty_matrix_is_zero():

@@ -34,13 +34,9 @@ def test_simultaneous_processes_share_the_memory(free_memory):
     memory.require(2.1e9, "a matrix", "")
 
 
-def test_small_requests_do_not_query_the_machine(monkeypatch):
+def test_small_requests_and_the_size_of_caches_do_not_query_the_machine(monkeypatch):
     monkeypatch.setattr(memory, "free_bytes", lambda: pytest.fail("asked"))
     memory.require(1e6, "a matrix", "")
-
-
-def test_the_size_of_caches_does_not_depend_on_the_machine(monkeypatch):
-    monkeypatch.setattr(memory, "free_bytes", lambda: pytest.fail("asked"))
     assert memory.fits(memory.KEPT)
     assert not memory.fits(memory.KEPT + 1)
 

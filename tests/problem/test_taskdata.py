@@ -180,9 +180,8 @@ def test_sparse_input_keeps_explicit_zeros_adds_duplicates_and_is_unchanged():
 X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
 
 
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
+def test_invalid_input_is_rejected_by_name():
+    for build, message in [
         (lambda: TaskData.from_matrix(np.ones(3), Y3), "X must have 2 dimension"),
         (
             lambda: TaskData.from_matrix(sp.coo_array(np.ones(3)), Y3),
@@ -287,11 +286,9 @@ X3, Y3 = np.ones((3, 2)), np.ones((3, 2))
             lambda: TaskData.from_list([X3], [np.ones(3)], weights=[np.ones(2)]),
             r"weights\[0\] must have shape",
         ),
-    ],
-)
-def test_invalid_input_is_rejected_by_name(build, message):
-    with pytest.raises(ValueError, match=message):
-        build()
+    ]:
+        with pytest.raises(ValueError, match=message):
+            build()
 
 
 def test_huge_values_are_finite():

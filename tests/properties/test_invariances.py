@@ -375,6 +375,10 @@ def groups_of(case, is_settled):
     return [*groups, *([change] for change in [*ORDERS, *zeros])]
 
 
+#: Of the trials of settled methods, one in so many runs without ``--all-pairs``.
+SETTLED_PER_RUN = 3
+
+
 def trials(settled_methods):
     """Return each case with its transformations.
 
@@ -382,6 +386,7 @@ def trials(settled_methods):
     methods that have it, and its groups of transformations take turns.
     """
     everything = []
+    n_settled = 0
     n_methods = Counter()
     for case in cases():
         groups = groups_of(case, case.method in settled_methods)
@@ -392,24 +397,19 @@ def trials(settled_methods):
             groups = [groups[n_methods[case.params] % len(groups)]]
         for group in groups:
             changes = [change for change in group if reason_of(case, change) is None]
-            if changes:
+            is_settled = case.method in settled_methods
+            if changes and (not is_settled or n_settled % SETTLED_PER_RUN == 0):
                 name = "+".join(change.__name__ for change in changes)
-                # `make test` runs one trial in three of settled methods.
-                is_slow = case.method in settled_methods and len(everything) % 3 != 0
-                trial = pytest.param(
-                    case,
-                    changes,
-                    id=f"{case}-{name}",
-                    marks=[pytest.mark.slow] if is_slow else [],
-                )
-                everything.append(trial)
+                everything.append(pytest.param(case, changes, id=f"{case}-{name}"))
+            n_settled += is_settled and bool(changes)
     return everything
 
 
 def pytest_generate_tests(metafunc):
     if "changes" in metafunc.fixturenames:
-        tried = trials(metafunc.config.settled_methods)
-        metafunc.parametrize(("case", "changes"), tried)
+        has_all = metafunc.config.getoption("all_pairs")
+        settled = set() if has_all else metafunc.config.settled_methods
+        metafunc.parametrize(("case", "changes"), trials(settled))
 
 
 @functools.cache
@@ -450,11 +450,10 @@ def test_a_model_does_not_depend_on(case, changes):
     assert getattr(other, "converged_", True) == getattr(model, "converged_", True)
 
 
-def test_make_test_applies_each_transformation_to_a_new_method():
+def test_each_transformation_is_applied_to_a_new_method():
     tried = [
         trial for trial in trials(set(METHODS) - {"FusedMTL"}) if is_of_fused(trial)
     ]
-    assert not any(trial.marks for trial in tried)
     defaults = [trial.values[1] for trial in tried if not trial.values[0].params]
     assert {len(changes) for changes in defaults} == {1}
     assert {change for (change,) in defaults} >= {another_unit_of_y, another_zero_of_y}

@@ -88,6 +88,7 @@ def picture():
     return ListPicture("Gains", "gain", "nmse", intervals, 0.01)
 
 
+@pytest.mark.rendered
 def test_each_color_of_a_picture_has_a_dark_one():
     svg = inline_svg(picture(), "gains")
     assert "prefers-color-scheme:dark" in svg

@@ -444,13 +444,23 @@ def test_triangular_matrices_are_inverted_by_halves(k):
 # ---------------------------------------------------------------- rows of tasks
 
 
+@pytest.fixture
+def keep_all_rows(monkeypatch):
+    """Return a function that turns off the compression of rows."""
+    return lambda: monkeypatch.setattr(
+        compress, "_without_spare_rows", lambda block, *_: block
+    )
+
+
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_columns_that_are_constant_within_tasks_need_no_rows(monkeypatch, is_weighted):
+def test_columns_that_are_constant_within_tasks_need_no_rows(
+    keep_all_rows, is_weighted
+):
     X, y, ids = with_columns_of_tasks()
     weights = np.random.default_rng(2).random(len(y)) + 0.5 if is_weighted else None
     data = TaskData.from_stacked(X, y, ids, weights=weights)
     short = of_data(data)[0]
-    monkeypatch.setattr(compress, "_without_spare_rows", lambda block, *_: block)
+    keep_all_rows()
     long = of_data(data)[0]
     assert [block.R.shape[1] for block in short.blocks] == [4]  # Of six columns
     assert [block.R.shape[1] for block in long.blocks] == [6]
@@ -471,7 +481,7 @@ def test_columns_that_are_constant_within_tasks_need_no_rows(monkeypatch, is_wei
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_rows_are_left_out_of_short_and_long_tasks_alike(monkeypatch, intercept):
+def test_rows_are_left_out_of_short_and_long_tasks_alike(keep_all_rows, intercept):
     sizes = np.repeat([2, 80], 20)
     ids = np.repeat(np.arange(40), sizes)
     rng = np.random.default_rng(5)
@@ -479,7 +489,7 @@ def test_rows_are_left_out_of_short_and_long_tasks_alike(monkeypatch, intercept)
     y = X.sum(axis=1) + rng.normal(size=len(ids))
     data = TaskData.from_stacked(X, y, ids)
     short = of_data(data, intercept)[0]
-    monkeypatch.setattr(compress, "_without_spare_rows", lambda block, *_: block)
+    keep_all_rows()
     long = of_data(data, intercept)[0]
     n_rows = [max(block.R.shape[1] for block in d.blocks) for d in (short, long)]
     # Columns that are constant within a task are multiples of the intercept. Without
@@ -490,8 +500,8 @@ def test_rows_are_left_out_of_short_and_long_tasks_alike(monkeypatch, intercept)
     assert values[0].criterion == pytest.approx(values[1].criterion, rel=1e-12)
 
 
-def test_tasks_of_full_rank_keep_their_rows(monkeypatch):
+def test_tasks_of_full_rank_keep_their_rows(keep_all_rows):
     data = TaskData.from_stacked(*ragged(rows=(8, 12)))
     kept = of_data(data)[0]
-    monkeypatch.setattr(compress, "_without_spare_rows", lambda block, *_: block)
+    keep_all_rows()
     assert_allclose(kept.blocks[0].R, of_data(data)[0].blocks[0].R, rtol=0)

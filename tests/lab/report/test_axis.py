@@ -184,6 +184,7 @@ def test_every_method_has_its_own_style():
     )
 
 
+@pytest.mark.rendered
 def test_svg_files_have_no_date_and_keep_their_text(tmp_path):
     figure = made([1, 2], log=False)
     first, again = tmp_path / "first.svg", tmp_path / "again.svg"

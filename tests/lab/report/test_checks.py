@@ -56,9 +56,8 @@ def test_every_kind_is_tested():
     assert {c["kind"] for c in GOOD} == set(CHECKS)
 
 
-@pytest.mark.parametrize(
-    ("change", "field", "words"),
-    [
+def test_invalid_checks_are_rejected():
+    for change, field, words in [
         ({"kind": "ration"}, "kind", "'ratio', 'difference'"),
         ({"over": None}, "", "needs 'over'"),
         ({"atleast": 3}, "atleast", "not permitted"),
@@ -79,14 +78,14 @@ def test_every_kind_is_tested():
             "stopped",
             "one of 'at_least' (a parameter) and 'below' (a method)",
         ),
-    ],
-)
-def test_invalid_checks_are_rejected(change, field, words):
-    with pytest.raises(ValidationError) as caught:
-        Check(**{**GOOD[0], **change})
-    problems = caught.value.errors()
-    assert {error["loc"][0] if error["loc"] else "" for error in problems} == {field}
-    assert words in problems[0]["msg"]
+    ]:
+        with pytest.raises(ValidationError) as caught:
+            Check(**{**GOOD[0], **change})
+        problems = caught.value.errors()
+        assert {error["loc"][0] if error["loc"] else "" for error in problems} == {
+            field
+        }
+        assert words in problems[0]["msg"]
 
 
 def test_order_needs_two_methods():

@@ -472,9 +472,8 @@ def result(word: str) -> CheckResult:
     )
 
 
-@pytest.mark.parametrize(
-    ("words", "verdict", "of_a_conjunction"),
-    [
+def test_counted_comparisons_give_a_verdict():
+    for words, verdict, of_a_conjunction in [
         ("good good", "confirmed", "confirmed"),
         ("good good good good bad", "mostly", "not confirmed"),
         ("good good bad", "partly", "not confirmed"),
@@ -486,12 +485,10 @@ def result(word: str) -> CheckResult:
         ("good none", "partly", "undecided"),
         ("good bad none", "not confirmed", "not confirmed"),
         ("none", "not tested", "not tested"),
-    ],
-)
-def test_counted_comparisons_give_a_verdict(words, verdict, of_a_conjunction):
-    results = [result(word) for word in words.split()]
-    assert verdict_of_results(results) == verdict
-    assert verdict_of_results(results, conjunction=True) == of_a_conjunction
+    ]:
+        results = [result(word) for word in words.split()]
+        assert verdict_of_results(results) == verdict
+        assert verdict_of_results(results, conjunction=True) == of_a_conjunction
 
 
 @pytest.mark.parametrize(
@@ -677,9 +674,8 @@ def test_a_run_is_stopped_at_its_limit(maker, seconds, verdict):
     assert verdict_of(maker, check).verdict == verdict
 
 
-@pytest.mark.parametrize(
-    ("where", "group"),
-    [
+def test_a_claim_counts_for_its_part_of_the_paper():
+    for where, group in [
         ("Theorem 4.1", "theory"),
         ("Proposition 4.2", "theory"),
         ("Section 3 (theory)", "theory"),
@@ -688,8 +684,6 @@ def test_a_run_is_stopped_at_its_limit(maker, seconds, verdict):
         ("Tables II and III", "Table II"),
         ("Section 6.3", "text"),
         (None, "text"),
-    ],
-)
-def test_a_claim_counts_for_its_part_of_the_paper(where, group):
-    claim = ClaimVerdict("c", "it is so", where, "confirmed", "")
-    assert part_of_paper(claim) == group
+    ]:
+        claim = ClaimVerdict("c", "it is so", where, "confirmed", "")
+        assert part_of_paper(claim) == group

@@ -152,7 +152,7 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.every(4)
+@pytest.mark.every(4, others="slow")
 @pytest.mark.parametrize(
     "path",
     [entry.path for entry in artefacts()],

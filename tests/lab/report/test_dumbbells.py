@@ -83,6 +83,7 @@ def test_a_run_without_our_numbers_has_no_dumbbell(compared):
     assert figures_of(compared.write())[1] == []
 
 
+@pytest.mark.rendered
 def test_the_page_has_the_dumbbell_with_its_caption(compared):
     report, (figure,) = figures_of(compared.fill().write())
     assert f'alt="{figure.caption}"' in html_report(report)

@@ -80,6 +80,7 @@ def rebuild(
     return json.loads(done.stdout)
 
 
+@pytest.mark.rendered
 @pytest.mark.slow
 def test_bytes_do_not_depend_on_place_language_and_time_zone(tmp_path):
     home, few = tmp_path / "home", tmp_path / "few"

@@ -149,9 +149,9 @@ def test_markdown_has_all_sections_in_order(full):
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_markdown_names_its_source_and_findings(full):
+    lines = [
+        "Nobody: Nothing & more, 2015. Table I",
         "* 11 of 12 results done, 1 failed.",
         "* 1 claim of the paper: 1 holds.",
         "* 1 printed number: 1 out of tolerance.",
@@ -162,10 +162,9 @@ def test_markdown_has_all_sections_in_order(full):
         "Wall clock of 1 invocation: 60.0 s.",
         "Packages: numpy 2.4.6.",
         "AUC is averaged over the labels where it is defined.",
-    ],
-)
-def test_markdown_contains(full, line):
-    assert line in markdown(build_report(full.write())).splitlines()
+    ]
+    text = markdown(build_report(full.write()))
+    assert [line for line in lines if line not in text.splitlines()] == []
 
 
 def test_a_search_has_a_row(full):
@@ -279,6 +278,13 @@ def test_latex_is_escaped(full):
     assert text.count(r"\begin{table}") == text.count(r"\end{table}") == 5
     body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
     assert len({line.count(" & ") for line in body}) == 1
+
+
+def test_latex_of_a_metric_has_its_tables_only(full):
+    report = build_report(full.write())
+    assert latex(report, metrics=["auc"]).count(r"\begin{table}") == 1
+    with pytest.raises(UnknownNameError, match="auc"):
+        latex(report, metrics=["rmse"])
 
 
 def test_simulated_data_are_marked(maker):

@@ -49,7 +49,7 @@ def root(tmp_path_factory):
     return root
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(2, others="slow")
 def test_a_tree_has_a_row_for_each_job_of_each_table(root):
     results = load_results(root)
     planned = len(

@@ -12,6 +12,8 @@ from mtlrun.lab.report.formats import FORMATS, html_report, render, write_report
 from mtlrun.lab.report.summary import read_overview, write_overview
 from mtlrun.show.report_table import Column, ReportTable, csv_grid
 
+pytestmark = pytest.mark.rendered
+
 HOSTILE = {
     "script": "<script>alert(1)</script>",
     "image": '"><img src=x onerror=alert(1)>',

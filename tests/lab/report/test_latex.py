@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import latex
 from mtlrun.show.report_table import Column, ReportTable, escape_tex, tex_grid
@@ -209,9 +208,3 @@ def test_a_transposed_table_has_the_same_numbers_and_is_well_formed():
     assert numbers[0]
     assert numbers[0] == numbers[1]
     assert "LADM-RMTL &" in (upright + turned)
-
-
-@pytest.mark.slow
-def test_a_metric_that_no_table_shows_is_rejected_with_the_available_ones():
-    with pytest.raises(UnknownNameError, match="auc"):
-        latex(build_report(RUNS[0]), metrics=["rmse"])

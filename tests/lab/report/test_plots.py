@@ -66,6 +66,7 @@ def test_all_formats_are_written(searched, tmp_path, suffix, magic):
     assert out.read_bytes().startswith(magic)
 
 
+@pytest.mark.rendered
 def test_critical_differences_are_drawn(maker, tmp_path):
     maker.trials = 4
     folder = maker.fill().write()
@@ -83,6 +84,7 @@ def test_critical_differences_are_drawn(maker, tmp_path):
     )
 
 
+@pytest.mark.rendered
 def test_rankings_of_analyses_are_stacked(maker, tmp_path):
     folder = maker.fill().write()
     run = build_report(folder).run

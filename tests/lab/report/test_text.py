@@ -43,9 +43,8 @@ def test_three_digits_are_kept(value):
     assert float(significant(value)) == pytest.approx(value, rel=5.1e-3)
 
 
-@pytest.mark.parametrize(
-    ("value", "kind", "text"),
-    [
+def test_values_are_formatted():
+    for value, kind, text in [
         (None, "score", "-"),
         (float("nan"), "score", "-"),
         (float("inf"), "small", "inf"),
@@ -55,10 +54,8 @@ def test_three_digits_are_kept(value):
         (0.0421, "small", "0.042"),
         (0.5, "text", "0.5"),
         (True, "text", "True"),
-    ],
-)
-def test_values_are_formatted(value, kind, text):
-    assert show(value, kind) == text
+    ]:
+        assert show(value, kind) == text
 
 
 def test_values_are_rounded_below_the_noise():
