@@ -168,6 +168,17 @@ def test_the_printed_algorithm_cycles_where_the_corrected_one_converges(lam):
     )
 
 
+@pytest.mark.parametrize("lam", [0.0, 2.0])
+def test_block_descent_on_the_primal_reaches_the_optimum_and_never_rises(lam):
+    data = toy(n=30)
+    descent = solve_alternating(machines(data), lam, fixed="w", tol=2e-3)
+    best = solve_group_mkl(machines(data), lam, tol=1e-4).objective[-1]
+    assert descent.converged
+    assert descent.objective[-1] == pytest.approx(best, rel=2e-3)
+    assert len(descent.objective) > 10
+    assert max(np.diff(descent.objective)) <= 1e-6 * best
+
+
 def test_the_printed_algorithm_converges_if_one_kernel_is_best_for_all_tasks():
     # The other kernel is constant up to rounding and useless for all tasks.
     solution = solve_alternating(

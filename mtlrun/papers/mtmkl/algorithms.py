@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -26,27 +26,14 @@ from mtlrun.solvers.mkl.mkl import (
     solve_group_mkl,
 )
 
-
-@dataclass(frozen=True)
-class _Variant:
-    """The two algorithms of the paper in one of their forms.
-
-    Attributes
-    ----------
-    solve : callable
-        Algorithm 1.
-    fixes : tuple of str
-        Updates of Algorithm 2 that are corrected.
-    """
-
-    solve: Callable[..., MklResult]
-    fixes: tuple[str, ...]
-
-
-_VARIANTS = {
-    "paper": _Variant(solve_alternating, fixes=()),
-    "corrected": _Variant(solve_group_mkl, fixes=FIXES),
+#: Algorithm 1 in its two forms, and block descent on the primal problem (2).
+_OUTER_LOOPS: dict[str, Callable[..., MklResult]] = {
+    "paper": solve_alternating,
+    "corrected": solve_group_mkl,
+    "primal": partial(solve_alternating, fixed="w"),
 }
+#: Updates of Algorithm 2 that are corrected.
+_CORRECTED_UPDATES: dict[str, tuple[str, ...]] = {"paper": (), "corrected": FIXES}
 
 
 @analysis(
@@ -80,14 +67,15 @@ def algorithm(
     tol: float = 1e-3,
     max_iter: int = 100,
 ) -> AnalysisResult:
-    """Follow the objective of Algorithm 1, as printed or corrected, in one fit.
+    """Follow the objective of Algorithm 1, or of another outer loop, in one fit.
 
     Parameters
     ----------
     dataset : Dataset
     seed : int
         Seed of the split.
-    variant : {"paper", "corrected"}, default "paper"
+    variant : {"paper", "corrected", "primal"}, default "paper"
+        "primal" is descent in the two blocks w and theta of the primal problem.
     train : float, default 0.1
         Share of the training part.
     C, lam, kernels, tol, max_iter
@@ -98,9 +86,9 @@ def algorithm(
     AnalysisResult
         Curves ``objective`` and ``lower bound`` over the iterations.
     """
-    check_choice("variant", variant, *_VARIANTS)
+    check_choice("variant", variant, *_OUTER_LOOPS)
     machines = _machines(dataset, train, seed, kernels, C, tol=0.1 * tol)
-    result = _VARIANTS[variant].solve(machines, lam, tol=tol, max_iter=max_iter)
+    result = _OUTER_LOOPS[variant](machines, lam, tol=tol, max_iter=max_iter)
     objectives = {iteration: float(primal) for iteration, primal, _ in result.gaps}
     bounds = {iteration: float(bound) for iteration, _, bound in result.gaps}
     n_iter = max(objectives)
@@ -206,14 +194,14 @@ def algorithm_2(
     AnalysisResult
         Curve ``largest weight`` over the iterations.
     """
-    check_choice("variant", variant, *_VARIANTS)
+    check_choice("variant", variant, *_CORRECTED_UPDATES)
     machines = _machines(dataset, train, seed, kernels, C, tol=1e-4)
     n_tasks = machines.n_tasks
     n_kernels = machines.n_kernels
     theta = np.full((n_tasks, n_kernels), 1.0 / n_kernels)
     slopes = np.array([machines.solve(t, theta[t]).slope for t in range(n_tasks)])
     scale = float(np.abs(slopes).max())
-    run = consensus(theta, slopes, lam * scale, _VARIANTS[variant].fixes)
+    run = consensus(theta, slopes, lam * scale, _CORRECTED_UPDATES[variant])
     coupling = Coupling(lam * scale, *theta.shape)
     best, _ = coupling.step(theta, slopes, np.zeros((len(theta), 1)), 1e-4 * scale)
 
