@@ -362,7 +362,7 @@ def solve_alternating(
 
 # Rounds of a step at fixed w, and the change of the weights at which it ends.
 _PRIMAL_ROUNDS = 200
-_PRIMAL_CHANGE = 1e-6
+_PRIMAL_CHANGE = 1e-5
 
 
 @dataclass
