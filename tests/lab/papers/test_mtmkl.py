@@ -1,6 +1,7 @@
 """Experiments on multi-task MKL: files, splits, analyses."""
 
 import dataclasses
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -541,3 +542,19 @@ def test_shared_weights_of_three_tasks_need_other_tasks_for_comparison(plane):
     weights = np.array(theta.matrices["kernel weights"].values)
     nearest = min(np.linalg.norm(weights[3] - weights[t]) for t in range(3))
     assert theta.values["others_distance"] == pytest.approx(nearest)
+
+
+def test_lemma_1_holds_for_symmetric_matrices_and_not_for_others():
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((2, 6, 6))
+    signs = np.array(list(product([-1.0, 1.0], repeat=6)))
+
+    def sides(A, B):
+        forms = [np.einsum("si,ij,sj->s", signs, K, signs) for K in (A, B)]
+        printed = np.trace(A) * np.trace(B) + 2 * (np.trace(A @ B) - np.trace(A * B))
+        return np.mean(forms[0] * forms[1]), printed
+
+    mean, printed = sides(A + A.T, B)
+    assert mean == pytest.approx(printed, rel=1e-12)
+    mean, printed = sides(A, B)
+    assert mean != pytest.approx(printed, rel=1e-3)
