@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -224,3 +225,132 @@ def algorithm_2(
         # The analysis measures whether the iteration stops.
         solver={"n_iter": run.n_iter, "converged": True},
     )
+
+
+#: Rounds of Algorithm 2 over which the seconds of one are averaged.
+N_ROUNDS = 100
+
+
+@analysis(
+    {
+        "kernels_rows": "exponent of the seconds of the kernel matrices in the rows "
+        "of a task",
+        "kernels_tasks": "exponent of the seconds of the kernel matrices in the tasks",
+        "machines_rows": "exponent of the seconds of the machines in the rows of a "
+        "task",
+        "machines_tasks": "exponent of the seconds of the machines in the tasks",
+        "worker_tasks": "exponent of the seconds of the slowest machine in the tasks",
+        "round_tasks": "exponent of the seconds of a round of Algorithm 2 in the tasks",
+    },
+    name="mtmkl-cost",
+    labels={
+        "kernels_rows": "kernel matrices, rows",
+        "kernels_tasks": "kernel matrices, tasks",
+        "machines_rows": "machines, rows",
+        "machines_tasks": "machines, tasks",
+        "worker_tasks": "slowest machine, tasks",
+        "round_tasks": "round of Algorithm 2, tasks",
+    },
+    digits=1,
+    varies=("*",),
+)
+def iteration_cost(
+    dataset: Dataset,
+    *,
+    seed: int,
+    tasks: Sequence[int] = (5, 10, 20, 40),
+    rows: Sequence[int] = (50, 100, 200, 400),
+    C: float = 1.0,
+    lam: float = 0.1,
+    kernels: Sequence[str] | None = None,
+) -> AnalysisResult:
+    """Measure how the processor seconds of an iteration of Algorithm 1 grow.
+
+    Seconds ~ size^exponent is fitted to sizes that double. Tasks grow at the second
+    smallest number of rows, rows at the smallest number of tasks. Kernel weights are
+    equal.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With the largest number of tasks, and of rows in each, at least.
+    seed : int
+        Seed of the draw of the rows.
+    tasks, rows : sequence of int
+        Numbers of tasks, and of rows per task.
+    C, lam, kernels
+        As of `algorithm_2`.
+
+    Returns
+    -------
+    AnalysisResult
+        Curves of the seconds over the tasks.
+    """
+    # Compiled functions are loaded before the first measurement.
+    _seconds_of_parts(dataset, seed, tasks[0], rows[0], C, lam, kernels)
+    by_tasks = np.array(
+        [_seconds_of_parts(dataset, seed, n, rows[1], C, lam, kernels) for n in tasks]
+    )
+    by_rows = np.array(
+        [_seconds_of_parts(dataset, seed, tasks[0], n, C, lam, kernels) for n in rows]
+    )
+
+    def exponent(sizes: Sequence[int], seconds: np.ndarray) -> float:
+        return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+    names = ["kernel matrices", "machines", "slowest machine", "round of Algorithm 2"]
+    curves = {}
+    for name, seconds in zip(names, by_tasks.T, strict=True):
+        curves[name] = Curve(list(map(float, tasks)), seconds.tolist(), "tasks", name)
+    return AnalysisResult(
+        {
+            "kernels_rows": exponent(rows, by_rows[:, 0]),
+            "kernels_tasks": exponent(tasks, by_tasks[:, 0]),
+            "machines_rows": exponent(rows, by_rows[:, 1]),
+            "machines_tasks": exponent(tasks, by_tasks[:, 1]),
+            "worker_tasks": exponent(tasks, by_tasks[:, 2]),
+            "round_tasks": exponent(tasks, by_tasks[:, 3]),
+        },
+        curves=curves,
+    )
+
+
+def _seconds_of_parts(
+    dataset: Dataset,
+    seed: int,
+    n_tasks: int,
+    n_rows: int,
+    C: float,
+    lam: float,
+    kernels: Sequence[str] | None,
+) -> tuple[float, float, float, float]:
+    """Return the processor seconds of the parts of an iteration.
+
+    They are those of the kernel matrices, of all machines, of the slowest machine and
+    of a round of Algorithm 2.
+    """
+    rng = np.random.default_rng(seed)
+    designs = []
+    labels = []
+    for X, y in zip(*rows_by_task(dataset), strict=True):
+        drawn = rng.permutation(len(y))[:n_rows]
+        designs.append(X[drawn])
+        labels.append(y[drawn])
+    grams = GramStore(make_kernels(kernels), designs[:n_tasks], KERNEL_CACHE_BYTES)
+    machines = make_machines(grams, labels[:n_tasks], C, 1e-4)
+    kernel_seconds = 0.0
+    machine_seconds = []
+    slopes = []
+    theta = np.full((n_tasks, machines.n_kernels), 1.0 / machines.n_kernels)
+    for task, weights in enumerate(theta):
+        start = time.process_time()
+        _ = grams[task]
+        kernels_end = time.process_time()
+        slopes.append(machines.solve(task, weights).slope)
+        machine_seconds.append(time.process_time() - kernels_end)
+        kernel_seconds += kernels_end - start
+    strength = lam * float(np.abs(slopes).max())
+    start = time.process_time()
+    consensus(theta, np.array(slopes), strength, FIXES, max_iter=N_ROUNDS, stop=False)
+    round_seconds = (time.process_time() - start) / N_ROUNDS
+    return kernel_seconds, sum(machine_seconds), max(machine_seconds), round_seconds

@@ -17,7 +17,7 @@ from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
-from mtlrun.papers.mtmkl.algorithms import algorithm, algorithm_2
+from mtlrun.papers.mtmkl.algorithms import algorithm, algorithm_2, iteration_cost
 from mtlrun.papers.mtmkl.audit import DOMINATED, read_published, table_audit
 from mtlrun.papers.mtmkl.common import CLAIMED_GROUP, make_machines
 from mtlrun.papers.mtmkl.protocols import (
@@ -558,3 +558,10 @@ def test_lemma_1_holds_for_symmetric_matrices_and_not_for_others():
     assert mean == pytest.approx(printed, rel=1e-12)
     mean, printed = sides(A, B)
     assert mean != pytest.approx(printed, rel=1e-3)
+
+
+def test_the_cost_of_an_iteration_has_an_exponent_per_part(plane):
+    result = iteration_cost(plane, seed=0, tasks=(2, 4), rows=(10, 20), kernels=KERNELS)
+    assert set(result.values) == set(iteration_cost.declaration.quantities)
+    assert np.all(np.isfinite(list(result.values.values())))
+    assert all(len(curve.x) == 2 for curve in result.curves.values())
