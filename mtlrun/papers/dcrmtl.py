@@ -161,15 +161,11 @@ N_DRAWS = 200
     },
     higher=("successes",),
     digits=4,
-    needs_data=False,
 )
 def column_sampling(
-    dataset: Dataset | None,
+    dataset: Dataset,
     *,
     seed: int,
-    n_rows: int = 100,
-    n_columns: int = 400,
-    rank: int = 2,
     holding: int | None = None,
     eps: float = 1.0,
     delta: float = 0.1,
@@ -182,26 +178,26 @@ def column_sampling(
 
     Parameters
     ----------
-    dataset : None
+    dataset : Dataset
+        Simulated: ``truth["L"]`` is the low-rank part, of shape d x m and rank r.
     seed : int
-        Seed of the matrix and of the draws.
-    n_rows, n_columns, rank : int
-        Size d x m of the matrix, and the rank r of its low-rank part.
+        Seed of the noise and of the draws.
     holding : int, optional
-        Number of columns in which the low-rank part is not zero. Default: all.
+        Number of columns outside of which the low-rank part is set to zero. Default:
+        all.
     eps, delta : float
         Of the lemma.
     noise : float, default 0.01
         Standard deviation of the noise, relative to that of the low-rank part.
     """
     rng = np.random.default_rng(seed)
-    low_rank = rng.standard_normal((n_rows, rank)) @ rng.standard_normal(
-        (rank, n_columns)
-    )
+    low_rank = np.array(dataset.truth["L"])
+    n_columns = low_rank.shape[1]
+    noise_std = noise * float(low_rank.std())
     if holding is not None:
         low_rank[:, holding:] = 0.0
-    noise_std = noise * np.sqrt(rank)
-    matrix = low_rank + noise_std * rng.standard_normal((n_rows, n_columns))
+    rank = int(np.linalg.matrix_rank(low_rank))
+    matrix = low_rank + noise_std * rng.standard_normal(low_rank.shape)
     singular_values = np.linalg.svd(matrix, compute_uv=False)
     best_error = float(np.linalg.norm(singular_values[rank:]))
     n_drawn = min(

@@ -173,10 +173,11 @@ def test_the_constraint_needs_all_targets():
 
 
 def test_random_columns_span_a_low_rank_matrix_unless_few_columns_hold_it():
-    alike = column_sampling(None, seed=0).values
+    data = load_dataset("simulated-rmtl", n=20, d=100, m=400, rank=2)
+    alike = column_sampling(data, seed=0).values
     assert alike["column_share"] < 0.1
     assert alike["successes"] == 1
-    held = column_sampling(None, seed=0, holding=2).values
+    held = column_sampling(data, seed=0, holding=2).values
     assert held["successes"] < 0.3
-    every = column_sampling(None, seed=0, holding=2, eps=0.1).values
+    every = column_sampling(data, seed=0, holding=2, eps=0.1).values
     assert (every["column_share"], every["successes"]) == (1, 1)
