@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from mtlrun.papers.mtmkl.common import (
     make_machines,
     rows_by_task,
 )
-from mtlrun.papers.mtmkl.update import FIXES, consensus
+from mtlrun.papers.mtmkl.update import FIXES, block_descent, consensus
 from mtlrun.solvers.mkl.kernels import make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import (
@@ -31,7 +30,7 @@ from mtlrun.solvers.mkl.mkl import (
 _OUTER_LOOPS: dict[str, Callable[..., MklResult]] = {
     "paper": solve_alternating,
     "corrected": solve_group_mkl,
-    "primal": partial(solve_alternating, fixed="w"),
+    "primal": block_descent,
 }
 #: Updates of Algorithm 2 that are corrected.
 _CORRECTED_UPDATES: dict[str, tuple[str, ...]] = {"paper": (), "corrected": FIXES}

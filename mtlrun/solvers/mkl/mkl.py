@@ -5,8 +5,9 @@ Proximal gradient steps update the kernel weights.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -298,27 +299,22 @@ def solve_alternating(
     start: MklResult | None = None,
     tol: float = 1e-3,
     max_iter: int = 100,
-    fixed: Literal["alpha", "w"] = "alpha",
+    step: Callable[[Array, Array], Array] | None = None,
 ) -> MklResult:
     """Alternate between the SVMs at theta and the weights theta at their solution.
 
     As published, theta minimizes the *linear* problem at fixed alpha. These are
     alternating best responses at a saddle point, not descent, and they cycle on most
-    data. With ``fixed="w"`` theta minimizes the primal problem at fixed w::
-
-        sum_tm ||w_tm||^2 / (2 theta_tm) + lam sum_{s<t} ||theta_s - theta_t||_2
-
-    That is block descent on the primal: no step raises the objective by more than the
-    accuracy of the steps. The run ends when an earlier theta comes back at fixed alpha
-    (`info["cycle"]` then holds the objective values that repeat), or when the gap is
-    closed. The inner consensus ADMM is the correct one: the published updates (12) and
-    (14) to (17) diverge.
+    data. The run ends when an earlier theta comes back (`info["cycle"]` then holds the
+    objective values that repeat), or when the gap is closed. The inner consensus ADMM
+    is the correct one: the published updates (12) and (14) to (17) diverge. `step`
+    replaces the linear problem: it returns new weights, given the old ones and the
+    slopes of their machines.
 
     Other parameters and the return value are as in `solve_group_mkl`, which has a
     callback in addition; `theta` is the last iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
-    primal_step = _PrimalStep(Coupling(lam, *theta.shape), np.zeros_like(theta))
     tracker = Tracker(tol, max_iter, null=tasks.null)
     visited: list[Array] = []
     cycle: list[float] = []
@@ -338,8 +334,8 @@ def solve_alternating(
         stop = tracker.check_gap(len(visited), primal, primal - bound)
         if tracker.converged:
             break
-        if fixed == "w":
-            new = primal_step(theta, slopes)
+        if step is not None:
+            new = step(theta, slopes)
         elif period := _period(visited, new):
             cycle = tracker.objective[-period:]
             values = ", ".join(f"{value:.6g}" for value in cycle)
@@ -358,69 +354,6 @@ def solve_alternating(
         tracker,
         {"curvature": _first_curvature(slopes, None), "cycle": cycle},
     )
-
-
-# Rounds of a step at fixed w, and the change of the weights at which it ends.
-_PRIMAL_ROUNDS = 200
-_PRIMAL_CHANGE = 1e-5
-
-
-@dataclass
-class _PrimalStep:
-    """Step of block descent: the weights that are best for fixed coefficients w.
-
-    ADMM with two copies of the weights: x has the terms ||w||^2 / (2 x), z the coupling
-    and the simplex balls.
-
-    Attributes
-    ----------
-    coupling : Coupling
-    multipliers : ndarray of shape (T, M)
-        Scaled multipliers of x = z, kept from step to step.
-    """
-
-    coupling: Coupling
-    multipliers: Array
-
-    def __call__(self, theta: Array, slopes: Array) -> Array:
-        """Return the new weights from the old ones and the slopes of their machines."""
-        # ||w_tm||^2 = theta_tm^2 alpha'Y K^m Y alpha, and the slope is half of -alpha'Y
-        # K^m Y alpha.
-        squares = -2.0 * slopes * theta**2
-        rho = float(np.mean(-2.0 * slopes)) * theta.shape[1]
-        if rho == 0.0:
-            return theta
-        curvature = np.full((len(theta), 1), rho)
-        accuracy = rho * _PRIMAL_CHANGE**2
-        z = theta
-        for _ in range(_PRIMAL_ROUNDS):
-            x = _best_copies(z - self.multipliers, squares / (2.0 * rho))
-            moved = rho * (z - x - self.multipliers)
-            new, _ = self.coupling.step(z, moved, curvature, accuracy)
-            self.multipliers = self.multipliers + x - new
-            change = max(np.abs(x - new).max(), np.abs(new - z).max())
-            z = new
-            if change <= _PRIMAL_CHANGE:
-                break
-        return z
-
-
-def _best_copies(v: Array, b: Array) -> Array:
-    """Return the minimizers x >= 0 of b / x + (x - v)^2 / 2, where b >= 0.
-
-    They are the largest roots of x^3 - v x^2 - b, which Newton's method reaches from
-    above.
-    """
-    x = np.maximum(v, 0.0) + np.cbrt(b)
-    for _ in range(_PRIMAL_ROUNDS):
-        slope = x * (3.0 * x - 2.0 * v)
-        step = np.divide(
-            x * x * (x - v) - b, slope, out=np.zeros_like(x), where=slope > 0.0
-        )
-        x = x - step
-        if np.all(np.abs(step) <= np.finfo(np.float64).eps):
-            break
-    return np.maximum(x, 0.0)
 
 
 def _period(visited: list[Array], new: Array) -> int:
