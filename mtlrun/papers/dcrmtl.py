@@ -188,7 +188,7 @@ def column_sampling(
     eps, delta : float
         Of the lemma.
     noise : float, default 0.01
-        Standard deviation of the noise, relative to that of the low-rank part.
+        Standard deviation of the noise divided by the one in the low-rank part.
     """
     rng = np.random.default_rng(seed)
     low_rank = np.array(dataset.truth["L"])

@@ -331,8 +331,8 @@ def _seconds_of_parts(
 ) -> tuple[float, float, float, float]:
     """Return the processor seconds of the parts of an iteration.
 
-    They are those of the kernel matrices, of all machines, of the slowest machine and
-    of a round of Algorithm 2.
+    The parts are the kernel matrices, all machines, the slowest machine and a round of
+    Algorithm 2.
     """
     rng = np.random.default_rng(seed)
     designs = []
