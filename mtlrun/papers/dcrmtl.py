@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse
@@ -135,5 +137,83 @@ def equality_constraint(
             "features": float(X.shape[1]),
             "design_rank": float(U.shape[1]),
             "constraint_residual": residual,
+        }
+    )
+
+
+#: Draws of columns over which the share of successes is counted.
+N_DRAWS = 200
+
+
+@analysis(
+    {
+        "columns": "columns drawn",
+        "column_share": "share of the columns that are drawn",
+        "successes": "share of the draws with an error of at most 1 + eps times the "
+        "best one of rank r",
+        "error_over_best": "error of the projection divided by the best error of rank "
+        "r, median of the draws",
+    },
+    name="dcrmtl-column-sampling",
+    labels={
+        "successes": "draws within (1 + eps) of the best error",
+        "error_over_best": "error over the best error",
+    },
+    higher=("successes",),
+    digits=4,
+)
+def column_sampling(
+    dataset: Dataset,
+    *,
+    seed: int,
+    holding: int | None = None,
+    eps: float = 1.0,
+    delta: float = 0.1,
+    noise: float = 0.01,
+) -> AnalysisResult:
+    """Check lemma (22): random columns span a low-rank matrix nearly as well as an SVD.
+
+    A matrix of low rank plus noise is projected onto the space of l of its columns,
+    drawn without replacement, where l = r log(m) log(1 / delta) / eps^2.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        Simulated: ``truth["L"]`` is the low-rank part, of shape d x m and rank r.
+    seed : int
+        Seed of the noise and of the draws.
+    holding : int, optional
+        Number of columns outside of which the low-rank part is set to zero. Default:
+        all.
+    eps, delta : float
+        Of the lemma.
+    noise : float, default 0.01
+        Standard deviation of the noise divided by the one in the low-rank part.
+    """
+    rng = np.random.default_rng(seed)
+    low_rank = np.array(dataset.truth["L"])
+    n_columns = low_rank.shape[1]
+    noise_std = noise * float(low_rank.std())
+    if holding is not None:
+        low_rank[:, holding:] = 0.0
+    rank = int(np.linalg.matrix_rank(low_rank))
+    matrix = low_rank + noise_std * rng.standard_normal(low_rank.shape)
+    singular_values = np.linalg.svd(matrix, compute_uv=False)
+    best_error = float(np.linalg.norm(singular_values[rank:]))
+    n_drawn = min(
+        n_columns, math.ceil(rank * np.log(n_columns) * np.log(1 / delta) / eps**2)
+    )
+    errors = []
+    for _ in range(N_DRAWS):
+        columns = rng.choice(n_columns, n_drawn, replace=False)
+        basis, _ = np.linalg.qr(matrix[:, columns])
+        errors.append(np.linalg.norm(matrix - basis @ (basis.T @ matrix)))
+    ratios = np.array(errors) / best_error
+    return AnalysisResult(
+        {
+            "columns": float(n_drawn),
+            "column_share": n_drawn / n_columns,
+            "successes": float(np.mean(ratios <= 1.0 + eps)),
+            "error_over_best": float(np.median(ratios)),
         }
     )

@@ -210,15 +210,6 @@ WAITING_FOR_COMPUTATION = {
     # differ by task.
     "atlas/gain": [f"{n} rows" for n in (5, 10, 20, 50, 100, 200)],
     "atlas/verdicts": ["10 rows", "50 rows"],
-    # Version 1 stopped far from the optimum.
-    "fetr/table1": ["FETR", "MTFRL"],
-    "fetr/fig2b": [
-        "Coordinate minimization",
-        "Coordinate minimization, extrapolated (ours)",
-        "Projected gradient",
-        "Projected gradient, exact W",
-        "Flip-flop",
-    ],
 }
 
 
@@ -233,7 +224,6 @@ FROM_CHANGED_TREES = {
     "dcrmtl/speed/quick",
     "dcrmtl/table2/real",
     "dcrmtl/table3/real",
-    "fetr/fig2b/quick",
     "fetr/table1/quick",
     "mtmkl/gain/quick",
     "mtmkl/repaired/quick",

@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.svm import SVC
 
+from mtlrun.papers.mtmkl.update import block_descent
 from mtlrun.solvers.mkl.kernels import GaussianKernel, LinearKernel, PolynomialKernel
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import solve_alternating, solve_group_mkl
@@ -166,6 +167,17 @@ def test_the_printed_algorithm_cycles_where_the_corrected_one_converges(lam):
     assert_allclose(
         sorted(again.info["cycle"]), sorted(printed.info["cycle"]), rtol=1e-3
     )
+
+
+@pytest.mark.parametrize("lam", [0.0, 2.0])
+def test_block_descent_on_the_primal_reaches_the_optimum_and_never_rises(lam):
+    data = toy(n=30)
+    descent = block_descent(machines(data), lam, tol=2e-3)
+    best = solve_group_mkl(machines(data), lam, tol=1e-4).objective[-1]
+    assert descent.converged
+    assert descent.objective[-1] == pytest.approx(best, rel=2e-3)
+    assert len(descent.objective) > 10
+    assert max(np.diff(descent.objective)) <= 1e-6 * best
 
 
 def test_the_printed_algorithm_converges_if_one_kernel_is_best_for_all_tasks():

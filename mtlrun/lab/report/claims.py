@@ -674,7 +674,7 @@ def _on_methods(
     name = dataset
     if task is not None:
         name = f"{dataset}, {task}"
-        if any(row is not None and task not in row.task_names for row in rows):
+        if any(row is not None and row.of_task(task) is None for row in rows):
             title = check_title(check, name, methods)
             return CheckResult(
                 title,

@@ -21,6 +21,8 @@ from mtlrun.stats import std
 
 #: Status of a method of which some jobs still have to be computed.
 PARTIAL = "partial"
+#: Between the names of tasks whose mean is judged.
+MEAN_OF_TASKS = " + "
 #: A method has the first status in this list that one of its jobs has.
 WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
 
@@ -122,7 +124,7 @@ class MethodResult:
         if self.task is None:
             values = self._mean_samples()
         else:
-            values = self._task_samples(self.task_names.index(self.task))
+            values = self._task_samples(self.task)
         samples = {}
         for quantity, by_trial in values.items():
             finite = _finite_values(by_trial)
@@ -142,15 +144,19 @@ class MethodResult:
                 samples[quantity] = dict(zip(trials, values, strict=True))
         return samples
 
-    def _task_samples(self, index: int) -> dict[str, dict[int, float | None]]:
-        """Return the values of a task by metric and trial."""
+    def _task_samples(self, task: str) -> dict[str, dict[int, float | None]]:
+        """Return the values of a task, or means of tasks, by metric and trial."""
+        indices = [self.task_names.index(name) for name in task.split(MEAN_OF_TASKS)]
         metrics = [name for values in self.done["tasks"] for name in values]
         samples = {}
         for metric in dict.fromkeys(metrics):
-            by_trial = {}
+            by_trial: dict[int, float | None] = {}
             for trial, values in self.tasks(metric).items():
-                if index < len(values):
-                    by_trial[trial] = values[index]
+                if max(indices) < len(values):
+                    of_tasks = [values[index] for index in indices]
+                    numbers = [value for value in of_tasks if value is not None]
+                    if len(numbers) == len(indices):
+                        by_trial[trial] = statistics.fmean(numbers)
             samples[metric] = by_trial
         return samples
 
@@ -216,8 +222,11 @@ class MethodResult:
         return values_by_trial
 
     def of_task(self, task: str) -> MethodResult | None:
-        """Return the result restricted to a task; None if its name is unknown."""
-        if task not in self.task_names:
+        """Return the result restricted to a task; None if its name is unknown.
+
+        Names joined by " + " stand for the mean of these tasks.
+        """
+        if not set(task.split(MEAN_OF_TASKS)) <= set(self.task_names):
             return None
         if task not in self._task_results:
             name = f"{self.dataset}, {task}"

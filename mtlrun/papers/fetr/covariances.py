@@ -52,7 +52,10 @@ _ROUNDING = 1e-12
     # and the correlations on where they end.
     varies=("iterations",),
     digits=2,
-    changes=["the blocks of the features are compared, too"],
+    changes=[
+        "the blocks of the features are compared, too",
+        "FETR stops when little is left to gain, not when one round gained little",
+    ],
 )
 def fetr_covariances(
     dataset: Dataset,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from mtlrun.papers.mtmkl.common import (
     make_machines,
     rows_by_task,
 )
-from mtlrun.papers.mtmkl.update import FIXES, consensus
+from mtlrun.papers.mtmkl.update import FIXES, block_descent, consensus
 from mtlrun.solvers.mkl.kernels import make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import (
@@ -26,27 +26,14 @@ from mtlrun.solvers.mkl.mkl import (
     solve_group_mkl,
 )
 
-
-@dataclass(frozen=True)
-class _Variant:
-    """The two algorithms of the paper in one of their forms.
-
-    Attributes
-    ----------
-    solve : callable
-        Algorithm 1.
-    fixes : tuple of str
-        Updates of Algorithm 2 that are corrected.
-    """
-
-    solve: Callable[..., MklResult]
-    fixes: tuple[str, ...]
-
-
-_VARIANTS = {
-    "paper": _Variant(solve_alternating, fixes=()),
-    "corrected": _Variant(solve_group_mkl, fixes=FIXES),
+#: Algorithm 1 in its two forms, and block descent on the primal problem (2).
+_OUTER_LOOPS: dict[str, Callable[..., MklResult]] = {
+    "paper": solve_alternating,
+    "corrected": solve_group_mkl,
+    "primal": block_descent,
 }
+#: Updates of Algorithm 2 that are corrected.
+_CORRECTED_UPDATES: dict[str, tuple[str, ...]] = {"paper": (), "corrected": FIXES}
 
 
 @analysis(
@@ -80,14 +67,15 @@ def algorithm(
     tol: float = 1e-3,
     max_iter: int = 100,
 ) -> AnalysisResult:
-    """Follow the objective of Algorithm 1, as printed or corrected, in one fit.
+    """Follow the objective of Algorithm 1, or of another outer loop, in one fit.
 
     Parameters
     ----------
     dataset : Dataset
     seed : int
         Seed of the split.
-    variant : {"paper", "corrected"}, default "paper"
+    variant : {"paper", "corrected", "primal"}, default "paper"
+        "primal" is descent in the two blocks w and theta of the primal problem.
     train : float, default 0.1
         Share of the training part.
     C, lam, kernels, tol, max_iter
@@ -98,9 +86,9 @@ def algorithm(
     AnalysisResult
         Curves ``objective`` and ``lower bound`` over the iterations.
     """
-    check_choice("variant", variant, *_VARIANTS)
+    check_choice("variant", variant, *_OUTER_LOOPS)
     machines = _machines(dataset, train, seed, kernels, C, tol=0.1 * tol)
-    result = _VARIANTS[variant].solve(machines, lam, tol=tol, max_iter=max_iter)
+    result = _OUTER_LOOPS[variant](machines, lam, tol=tol, max_iter=max_iter)
     objectives = {iteration: float(primal) for iteration, primal, _ in result.gaps}
     bounds = {iteration: float(bound) for iteration, _, bound in result.gaps}
     n_iter = max(objectives)
@@ -206,14 +194,14 @@ def algorithm_2(
     AnalysisResult
         Curve ``largest weight`` over the iterations.
     """
-    check_choice("variant", variant, *_VARIANTS)
+    check_choice("variant", variant, *_CORRECTED_UPDATES)
     machines = _machines(dataset, train, seed, kernels, C, tol=1e-4)
     n_tasks = machines.n_tasks
     n_kernels = machines.n_kernels
     theta = np.full((n_tasks, n_kernels), 1.0 / n_kernels)
     slopes = np.array([machines.solve(t, theta[t]).slope for t in range(n_tasks)])
     scale = float(np.abs(slopes).max())
-    run = consensus(theta, slopes, lam * scale, _VARIANTS[variant].fixes)
+    run = consensus(theta, slopes, lam * scale, _CORRECTED_UPDATES[variant])
     coupling = Coupling(lam * scale, *theta.shape)
     best, _ = coupling.step(theta, slopes, np.zeros((len(theta), 1)), 1e-4 * scale)
 
@@ -236,3 +224,138 @@ def algorithm_2(
         # The analysis measures whether the iteration stops.
         solver={"n_iter": run.n_iter, "converged": True},
     )
+
+
+#: Rounds of Algorithm 2 over which the seconds of one are averaged.
+N_ROUNDS = 100
+#: Measurements of which the fastest counts.
+N_MEASUREMENTS = 5
+
+
+@analysis(
+    {
+        "kernels_rows": "exponent of the seconds of the kernel matrices in the rows "
+        "of a task",
+        "kernels_tasks": "exponent of the seconds of the kernel matrices in the tasks",
+        "machines_rows": "exponent of the seconds of the machines in the rows of a "
+        "task",
+        "machines_tasks": "exponent of the seconds of the machines in the tasks",
+        "worker_tasks": "exponent of the seconds of the slowest machine in the tasks",
+        "round_tasks": "exponent of the seconds of a round of Algorithm 2 in the tasks",
+    },
+    name="mtmkl-cost",
+    labels={
+        "kernels_rows": "kernel matrices, rows",
+        "kernels_tasks": "kernel matrices, tasks",
+        "machines_rows": "machines, rows",
+        "machines_tasks": "machines, tasks",
+        "worker_tasks": "slowest machine, tasks",
+        "round_tasks": "round of Algorithm 2, tasks",
+    },
+    digits=1,
+    varies=("*",),
+)
+def iteration_cost(
+    dataset: Dataset,
+    *,
+    seed: int,
+    tasks: Sequence[int] = (5, 10, 20, 40),
+    rows: Sequence[int] = (50, 100, 200, 400),
+    C: float = 1.0,
+    lam: float = 0.1,
+    kernels: Sequence[str] | None = None,
+) -> AnalysisResult:
+    """Measure how the processor seconds of an iteration of Algorithm 1 grow.
+
+    Seconds ~ size^exponent is fitted to sizes that double. Tasks grow at the second
+    smallest number of rows, rows at the smallest number of tasks. Kernel weights are
+    equal.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        With the largest number of tasks, and of rows in each, at least.
+    seed : int
+        Seed of the draw of the rows.
+    tasks, rows : sequence of int
+        Numbers of tasks, and of rows per task.
+    C, lam, kernels
+        As of `algorithm_2`.
+
+    Returns
+    -------
+    AnalysisResult
+        Curves of the seconds over the tasks.
+    """
+
+    def seconds_of(n_tasks: int, n_rows: int) -> np.ndarray:
+        # Other programs can only make a measurement longer, and so can the first call
+        # of a compiled function.
+        measured = []
+        for _ in range(N_MEASUREMENTS):
+            parts = _seconds_of_parts(dataset, seed, n_tasks, n_rows, C, lam, kernels)
+            measured.append(parts)
+        return np.min(measured, axis=0)
+
+    by_tasks = np.array([seconds_of(n, rows[1]) for n in tasks])
+    by_rows = np.array([seconds_of(tasks[0], n) for n in rows])
+
+    def exponent(sizes: Sequence[int], seconds: np.ndarray) -> float:
+        return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+    names = ["kernel matrices", "machines", "slowest machine", "round of Algorithm 2"]
+    curves = {}
+    for name, seconds in zip(names, by_tasks.T, strict=True):
+        curves[name] = Curve(list(map(float, tasks)), seconds.tolist(), "tasks", name)
+    return AnalysisResult(
+        {
+            "kernels_rows": exponent(rows, by_rows[:, 0]),
+            "kernels_tasks": exponent(tasks, by_tasks[:, 0]),
+            "machines_rows": exponent(rows, by_rows[:, 1]),
+            "machines_tasks": exponent(tasks, by_tasks[:, 1]),
+            "worker_tasks": exponent(tasks, by_tasks[:, 2]),
+            "round_tasks": exponent(tasks, by_tasks[:, 3]),
+        },
+        curves=curves,
+    )
+
+
+def _seconds_of_parts(
+    dataset: Dataset,
+    seed: int,
+    n_tasks: int,
+    n_rows: int,
+    C: float,
+    lam: float,
+    kernels: Sequence[str] | None,
+) -> tuple[float, float, float, float]:
+    """Return the processor seconds of the parts of an iteration.
+
+    The parts are the kernel matrices, all machines, the slowest machine and a round of
+    Algorithm 2.
+    """
+    rng = np.random.default_rng(seed)
+    designs = []
+    labels = []
+    for X, y in zip(*rows_by_task(dataset), strict=True):
+        drawn = rng.permutation(len(y))[:n_rows]
+        designs.append(X[drawn])
+        labels.append(y[drawn])
+    grams = GramStore(make_kernels(kernels), designs[:n_tasks], KERNEL_CACHE_BYTES)
+    machines = make_machines(grams, labels[:n_tasks], C, 1e-4)
+    kernel_seconds = 0.0
+    machine_seconds = []
+    slopes = []
+    theta = np.full((n_tasks, machines.n_kernels), 1.0 / machines.n_kernels)
+    for task, weights in enumerate(theta):
+        start = time.process_time()
+        _ = grams[task]
+        kernels_end = time.process_time()
+        slopes.append(machines.solve(task, weights).slope)
+        machine_seconds.append(time.process_time() - kernels_end)
+        kernel_seconds += kernels_end - start
+    strength = lam * float(np.abs(slopes).max())
+    start = time.process_time()
+    consensus(theta, np.array(slopes), strength, FIXES, max_iter=N_ROUNDS, stop=False)
+    round_seconds = (time.process_time() - start) / N_ROUNDS
+    return kernel_seconds, sum(machine_seconds), max(machine_seconds), round_seconds

@@ -5,6 +5,7 @@ Proximal gradient steps update the kernel weights.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -298,18 +299,20 @@ def solve_alternating(
     start: MklResult | None = None,
     tol: float = 1e-3,
     max_iter: int = 100,
+    step: Callable[[Array, Array], Array] | None = None,
 ) -> MklResult:
-    """Run the alternating algorithm as published.
+    """Alternate between the SVMs at theta and the weights theta at their solution.
 
-    It solves the SVMs at theta, then the *linear* problem in theta at their alpha.
-    These are alternating best responses at a saddle point, not descent, and they cycle
-    on most data. The run ends when an earlier theta comes back (`info["cycle"]` then
-    holds the objective values that repeat), or when the gap is closed. The inner
-    consensus ADMM is the correct one: the published updates (12) and (14) to (17)
-    diverge.
+    As published, theta minimizes the *linear* problem at fixed alpha. These are
+    alternating best responses at a saddle point, not descent, and they cycle on most
+    data. The run ends when an earlier theta comes back (`info["cycle"]` then holds the
+    objective values that repeat), or when the gap is closed. The inner consensus ADMM
+    is the correct one: the published updates (12) and (14) to (17) diverge. `step`
+    replaces the linear problem: it returns new weights, given the old ones and the
+    slopes of their machines.
 
-    Parameters and return value are as in `solve_group_mkl`, which has a callback in
-    addition; `theta` is the last iterate, whatever its objective.
+    Other parameters and the return value are as in `solve_group_mkl`, which has a
+    callback in addition; `theta` is the last iterate, whatever its objective.
     """
     coupling, theta = _begin(tasks, lam, start)
     tracker = Tracker(tol, max_iter, null=tasks.null)
@@ -331,7 +334,9 @@ def solve_alternating(
         stop = tracker.check_gap(len(visited), primal, primal - bound)
         if tracker.converged:
             break
-        if period := _period(visited, new):
+        if step is not None:
+            new = step(theta, slopes)
+        elif period := _period(visited, new):
             cycle = tracker.objective[-period:]
             values = ", ".join(f"{value:.6g}" for value in cycle)
             tracker.message = (

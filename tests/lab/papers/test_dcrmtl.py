@@ -13,7 +13,11 @@ from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.run import run
 from mtlrun.lab.experiment.spec import Experiment
 from mtlrun.lab.plan import plan
-from mtlrun.papers.dcrmtl import data_set_statistics, equality_constraint
+from mtlrun.papers.dcrmtl import (
+    column_sampling,
+    data_set_statistics,
+    equality_constraint,
+)
 from mtlrun.utils.io import derive_seed
 
 
@@ -166,3 +170,14 @@ def test_the_constraint_needs_all_targets():
     dataset.y[3, 1] = np.nan
     with pytest.raises(ValueError, match="missing targets"):
         equality_constraint(dataset, seed=0)
+
+
+def test_random_columns_span_a_low_rank_matrix_unless_few_columns_hold_it():
+    data = load_dataset("simulated-rmtl", n=20, d=100, m=400, rank=2)
+    alike = column_sampling(data, seed=0).values
+    assert alike["column_share"] < 0.1
+    assert alike["successes"] == 1
+    held = column_sampling(data, seed=0, holding=2).values
+    assert held["successes"] < 0.3
+    every = column_sampling(data, seed=0, holding=2, eps=0.1).values
+    assert (every["column_share"], every["successes"]) == (1, 1)

@@ -1,6 +1,7 @@
 """Experiments on multi-task MKL: files, splits, analyses."""
 
 import dataclasses
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,7 @@ from mtlrun.estimators.mkl import GroupMKLClassifier
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
-from mtlrun.papers.mtmkl.algorithms import algorithm, algorithm_2
+from mtlrun.papers.mtmkl.algorithms import algorithm, algorithm_2, iteration_cost
 from mtlrun.papers.mtmkl.audit import DOMINATED, read_published, table_audit
 from mtlrun.papers.mtmkl.common import CLAIMED_GROUP, make_machines
 from mtlrun.papers.mtmkl.protocols import (
@@ -541,3 +542,26 @@ def test_shared_weights_of_three_tasks_need_other_tasks_for_comparison(plane):
     weights = np.array(theta.matrices["kernel weights"].values)
     nearest = min(np.linalg.norm(weights[3] - weights[t]) for t in range(3))
     assert theta.values["others_distance"] == pytest.approx(nearest)
+
+
+def test_lemma_1_holds_for_symmetric_matrices_and_not_for_others():
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((2, 6, 6))
+    signs = np.array(list(product([-1.0, 1.0], repeat=6)))
+
+    def sides(A, B):
+        forms = [np.einsum("si,ij,sj->s", signs, K, signs) for K in (A, B)]
+        printed = np.trace(A) * np.trace(B) + 2 * (np.trace(A @ B) - np.trace(A * B))
+        return np.mean(forms[0] * forms[1]), printed
+
+    mean, printed = sides(A + A.T, B)
+    assert mean == pytest.approx(printed, rel=1e-12)
+    mean, printed = sides(A, B)
+    assert mean != pytest.approx(printed, rel=1e-3)
+
+
+def test_the_cost_of_an_iteration_has_an_exponent_per_part(plane):
+    result = iteration_cost(plane, seed=0, tasks=(2, 4), rows=(10, 20), kernels=KERNELS)
+    assert set(result.values) == set(iteration_cost.declaration.quantities)
+    assert np.all(np.isfinite(list(result.values.values())))
+    assert all(len(curve.x) == 2 for curve in result.curves.values())

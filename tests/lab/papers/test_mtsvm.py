@@ -2,6 +2,7 @@
 
 import itertools
 
+import cvxpy as cp
 import numpy as np
 import pytest
 
@@ -471,3 +472,65 @@ def test_published_curves_are_read(name, n_curves):
     curves = read_curves(f"mtsvm/published/{name}.yaml")["curves"]
     assert len(curves) == n_curves
     assert all(min(curve["x"]) > 0 for curve in curves)
+
+
+#: Loss of margins, and minus C times its conjugate at -a / C (with its domain in a).
+LOSSES = {
+    "hinge": (lambda t: cp.pos(1 - t), lambda a, C: cp.sum(a), 1.0),
+    "squared hinge": (
+        lambda t: cp.square(cp.pos(1 - t)),
+        lambda a, C: cp.sum(a) - cp.sum_squares(a) / (4 * C),
+        np.inf,
+    ),
+    "logistic": (
+        lambda t: cp.logistic(-t),
+        lambda a, C: C * cp.sum(cp.entr(a / C) + cp.entr(1 - a / C)),
+        1.0,
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_dual_10_has_the_optimum_of_the_primal_5(loss):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((24, 3))
+    y = rng.choice([-1.0, 1.0], 24)
+    tasks = np.repeat(np.arange(3), 8)
+    laplacian = np.array([[2.0, -1, -1], [-1, 2, -1], [-1, -1, 2]])
+    C = 0.7
+    value, conjugate, upper = LOSSES[loss]
+    metric = np.kron(np.eye(3) + laplacian, np.eye(3))
+    psi = np.zeros((24, 9))
+    for row, task in enumerate(tasks):
+        psi[row, 3 * task : 3 * task + 3] = X[row]
+    w = cp.Variable(9)
+    margins = cp.multiply(y, psi @ w)
+    primal = cp.quad_form(w, metric) / 2 + C * cp.sum(value(margins))
+    lowest = cp.Problem(cp.Minimize(primal)).solve()
+    alpha = cp.Variable(24, nonneg=True)
+    inverse = np.linalg.inv(metric)
+    square = cp.quad_form(psi.T @ cp.multiply(y, alpha), (inverse + inverse.T) / 2)
+    limits = [alpha <= C * upper] if np.isfinite(upper) else []
+    highest = cp.Problem(cp.Maximize(conjugate(alpha, C) - square / 2), limits).solve()
+    assert highest == pytest.approx(lowest, rel=1e-4)
+
+
+def test_the_conjugates_of_table_1_are_the_suprema_that_define_them():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(4)
+    w = cp.Variable(4)
+    factor = rng.standard_normal((4, 4))
+    B = factor @ factor.T + np.eye(4)
+    suprema = {
+        "form": (cp.quad_form(w, B) / 2, x @ np.linalg.solve(B, x) / 2),
+        "norm": (cp.square(cp.norm(w, 3)) / 2, np.linalg.norm(x, 1.5) ** 2 / 2),
+    }
+    for value, printed in suprema.values():
+        supremum = cp.Problem(cp.Maximize(x @ w - value)).solve()
+        assert supremum == pytest.approx(printed, rel=1e-4)
+    margins = np.linspace(-50, 50, 10_001)
+    hinge = np.maximum(0, 1 - margins)
+    for u in (-1.0, -0.4, 0.0):
+        assert np.max(u * margins - hinge) == pytest.approx(u, abs=1e-9)
+    for u in (-1.2, 0.2):
+        assert np.max(u * margins - hinge) > 5

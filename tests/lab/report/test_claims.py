@@ -265,6 +265,22 @@ def test_a_paired_test_by_task_averages_the_splits_first(maker):
     assert verdict_of(maker, check).verdict == "confirmed"
 
 
+@pytest.mark.parametrize(
+    ("task", "verdict"),
+    [("t0", "confirmed"), ("t0 + t1", "confirmed"), ("t0 + t1 + t2", "not confirmed")],
+)
+def test_a_mean_of_tasks_is_judged_as_one_number(maker, task, verdict):
+    maker.info["datasets"]["alpha"]["tasks"] = ["t0", "t1", "t2"]
+    for trial in range(2):
+        for method, values in {"One Norm": [0.5] * 3, DC: [0.9, 0.7, 0.2]}.items():
+            maker.cell("alpha", method, trial, per_task={"auc": values})
+    difference = {"kind": "difference", "quantity": "auc", "of": DC, "over": "One Norm"}
+    claim = verdict_of(maker, {**difference, "task": task, "at_least": 0.2})
+    assert claim.verdict == verdict
+    unknown = verdict_of(maker, {**difference, "task": f"{task} + x", "at_least": 0.2})
+    assert unknown.results[0].holds is None
+
+
 def test_the_corrected_t_test_takes_the_overlap_from_the_counts(maker):
     maker.trials = 5
     maker.fill()

@@ -34,8 +34,9 @@ from mtlrun.lab.experiment.claims import (
     Verdict,
 )
 from mtlrun.lab.experiment.load import load_experiment
+from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.claims import JudgedRun, evaluate, judge
-from mtlrun.lab.report.method_results import MethodResult, method_results
+from mtlrun.lab.report.method_results import MEAN_OF_TASKS, MethodResult, method_results
 from mtlrun.lab.report.run import Run, jobs_of, read_run
 from mtlrun.lab.report.statistics import rank_groups
 
@@ -80,7 +81,8 @@ def rows_of(
             "tasks": {quantity: [value] * 9},
             "counts": {},
         }
-        names = [str(task) for task in as_list(check.get("task"))]
+        joined = MEAN_OF_TASKS.join(map(str, as_list(check.get("task"))))
+        names = joined.split(MEAN_OF_TASKS)
         cells = pd.DataFrame([{"trial": t, **cell} for t in TRIALS])
         rows.append(MethodResult(dataset, method, cells, names, medians=()))
     return rows
@@ -226,6 +228,51 @@ def test_a_statement_on_the_best_needs_all_of_its_comparisons():
             if OF_ALL.search(claim.text) and claim.checks and not claim.all:
                 lenient.append(claim.id)
     assert lenient == []
+
+
+def broken_models(run: str, dataset: str, divided: str) -> dict[str, bool]:
+    """Return the interpretations whose models are broken, and whether they count.
+
+    They are those under which the undivided model is near chance or far below another
+    interpretation, or under which dividing cannot cost anything.
+    """
+    report = build_report(RESULTS / run)
+    broken = {}
+    main = table_of(report.rows)["APG-RMTL", dataset]
+    for other in report.others:
+        by_claim = {claim.id: claim for claim in other.claims}
+        at = dataset
+        if "dcrmtl-4-simulated" in by_claim:
+            at = by_claim["dcrmtl-4-simulated"].results[0].dataset
+        auc = table_of(other.rows)
+        level = auc.get(("APG-RMTL", at))
+        if level is None:
+            continue
+        loss = level - auc[divided, at]
+        if level < main - 0.05 or abs(loss) < 1e-3:
+            broken[other.name] = other.about.plausible
+    return broken
+
+
+def table_of(rows: list[MethodResult]) -> dict[tuple[str, str], float | None]:
+    """Return the AUC of each method and data set."""
+    return {(row.method, row.dataset): row.value("auc") for row in rows}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("run", "dataset", "names"),
+    [
+        ("dcrmtl/table2/real", "enron", {"labels -1/+1"}),
+        ("dcrmtl/speed/quick", "eurlex-like (beta 0.3)", {"lam 0.2", "lam 0.5"}),
+    ],
+)
+def test_an_interpretation_under_which_models_are_broken_does_not_count(
+    run, dataset, names
+):
+    broken = broken_models(run, dataset, "LADM-DC-RMTL-10%")
+    assert names <= set(broken)
+    assert not any(broken.values())
 
 
 def verdict_on_theorem_1(before: float, after: float, rank: int) -> Verdict:
