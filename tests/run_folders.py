@@ -11,6 +11,7 @@ import pytest
 
 from mtlrun.engine.job import choose
 from mtlrun.engine.record import JobKind, Record
+from mtlrun.engine.selection import Seconds, Selection
 from mtlrun.lab.stored import StoredExperiment, upgrade
 from mtlrun.utils.io import sealed
 
@@ -130,7 +131,7 @@ class FolderMaker:
                 "one_class_train": 1 + trial,
                 "undefined_auc": 1,
             },
-            seconds={"fit": fit, "fit_all": [fit, fit, fit], "predict": 0.01},
+            seconds=Seconds(fit=fit, fit_all=[fit, fit, fit], predict=0.01),
             solver={"n_iter": 10, "converged": True, "gap": 1e-5, "objective": 3.5},
             environment={
                 "threads": 1,
@@ -142,6 +143,8 @@ class FolderMaker:
             },
         )
         for name, value in fields.items():
+            if name == "selection":
+                value = Selection(**value)
             setattr(record, name, value)
         self.records[dataset, method, trial] = record
         return record
@@ -163,7 +166,7 @@ class FolderMaker:
             error=error,
             metrics={},
             per_task={},
-            seconds={},
+            seconds=Seconds(),
             solver={},
             counts={},
         )
@@ -212,7 +215,7 @@ class FolderMaker:
             "metrics": {},
             "per_task": {},
             "counts": {},
-            "seconds": {"total": 1.0},
+            "seconds": Seconds(total=1.0),
             "solver": {},
             **fields,
         }
@@ -225,7 +228,7 @@ class FolderMaker:
         trial: int,
         grid: dict[str, list[Any]],
         *folds: list[float | None],
-    ) -> dict[str, Any]:
+    ) -> Selection:
         """Let a search select the parameters of a job, from the scores of all
         candidates by fold (None: failed).
         """
@@ -234,12 +237,13 @@ class FolderMaker:
             errors = [
                 None if score is not None else "ValueError: no" for score in scores
             ]
-            column = {
-                "scores": scores,
-                "errors": errors,
-                "undefined": [0] * len(scores),
-            }
-            column |= {"not_converged": [False] * len(scores), "warm_started": False}
+            column = Selection(
+                scores=scores,
+                errors=errors,
+                undefined=[0] * len(scores),
+                not_converged=[False] * len(scores),
+                warm_started=False,
+            )
             columns.append((f"{dataset} {method} {trial} {number}", column))
         record = self.records[dataset, method, trial]
         assert record is not None

@@ -752,7 +752,7 @@ class _Session:
             other_kind = "known"
         job = schedule.jobs[models.label, 0]
         model = models.trained.model
-        params = model.about["estimator"]["params"]
+        params = model.description.estimator.params
         errors = {tested_kind: errors_of_folds(evaluation, predicted)}
         if has_std(model.estimator):
             # Records hold predictions without their standard deviations.
@@ -765,7 +765,7 @@ class _Session:
                 job, self.dataset, params, new_tasks=not has_new_tasks
             )
         facts, sentences = interval_facts(errors, self.dataset)
-        model.about["intervals"] = facts
+        model.facts = {**model.about, "intervals": facts}
         lines = [f"{models.label}: {sentence}" for sentence in sentences]
         lines += transform_advice(errors, self.dataset)
         board.facts += lines
@@ -785,9 +785,9 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     coef = getattr(model.estimator, "coef_", None)
     if coef is None:
         return None
-    names = model.step.get_feature_names_out(model.about["input"]["names"])
+    names = model.step.get_feature_names_out(model.description.input.names)
     # The rows of an estimator of several outputs are in the order of the tasks.
     order = getattr(model.estimator, "tasks_", range(len(coef)))
-    tasks = [model.about["tasks"][t] for t in np.asarray(order, dtype=int)]
+    tasks = [model.description.tasks[t] for t in np.asarray(order, dtype=int)]
     intercepts = np.broadcast_to(model.estimator.intercept_, len(coef))
     return coefficient_frame(tasks, intercepts, coef, names)

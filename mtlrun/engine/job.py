@@ -30,6 +30,7 @@ from mtlrun.catalog.methods import (
 from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates
+from mtlrun.engine.selection import Selection
 from mtlrun.utils.io import derive_seed, is_json_number, jsonable, sha256_plain
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
@@ -688,9 +689,9 @@ def choose(
     grid: Mapping[str, Sequence[Any]],
     metric: str,
     greater_is_better: bool,
-    folds: Sequence[tuple[str, Mapping[str, Any]]],
+    folds: Sequence[tuple[str, Selection]],
     survivors: Sequence[int] | None = None,
-) -> dict[str, Any]:
+) -> Selection:
     """Select the best candidate of a search.
 
     The score of a candidate is its mean over the folds in which the metric is defined.
@@ -710,15 +711,7 @@ def choose(
 
     Returns
     -------
-    dict
-        ``key`` (of the search), ``chosen`` (parameters; None if no candidate has a
-        score), ``score``, ``metric``, ``ties`` (equally good candidates), ``edges``
-        (parameters selected at an end of their grid), ``grid``, ``names`` (its
-        parameters in the order in which candidates are listed, the last one varying
-        fastest), ``warm_started``, and lists with one entry per candidate: ``means``,
-        ``scores`` (by fold), ``undefined`` (number of tasks left out, by fold) and
-        ``not_converged`` (number of folds). ``errors`` maps the positions of candidates
-        that failed to their messages.
+    Selection
     """
     all_params = candidates(grid)
     selections = [selection for _, selection in folds]
@@ -728,8 +721,12 @@ def choose(
     not_converged = []
     errors: dict[str, list[str]] = {}
     for position in range(len(all_params)):
-        fold_scores = [selection["scores"][position] for selection in selections]
-        messages = _fold_errors(selections, position)
+        fold_scores = [selection.scores[position] for selection in selections]
+        messages = []
+        for number, selection in enumerate(selections):
+            message = selection.errors[position]
+            if message:
+                messages.append(f"fold {number}: {message}")
         if messages:
             errors[str(position)] = messages
         mean = None
@@ -738,8 +735,8 @@ def choose(
             mean = mean_score(fold_scores)
         means.append(mean)
         scores.append(fold_scores)
-        undefined.append([selection["undefined"][position] for selection in selections])
-        flags = [bool(selection["not_converged"][position]) for selection in selections]
+        undefined.append([selection.undefined[position] for selection in selections])
+        flags = [bool(selection.not_converged[position]) for selection in selections]
         not_converged.append(sum(flags))
 
     best_score = None
@@ -756,32 +753,22 @@ def choose(
     if best_candidates:
         best_params = best_candidates[0]
         edges = grid_edges(grid, best_params)
-    return {
-        "key": search_key(fold_keys),
-        "chosen": best_params,
-        "score": best_score,
-        "metric": metric,
-        "ties": best_candidates[1:],
-        "edges": edges,
-        "grid": {name: list(values) for name, values in grid.items()},
-        "names": list(grid),
-        "warm_started": all(selection["warm_started"] for selection in selections),
-        "means": means,
-        "scores": scores,
-        "undefined": undefined,
-        "not_converged": not_converged,
-        "errors": errors,
-    }
-
-
-def _fold_errors(selections: Sequence[Mapping[str, Any]], position: int) -> list[str]:
-    """Return the error messages of a candidate, with the numbers of their folds."""
-    messages = []
-    for number, selection in enumerate(selections):
-        message = selection["errors"][position]
-        if message:
-            messages.append(f"fold {number}: {message}")
-    return messages
+    return Selection(
+        key=search_key(fold_keys),
+        chosen=best_params,
+        score=best_score,
+        metric=metric,
+        ties=best_candidates[1:],
+        edges=edges,
+        grid={name: list(values) for name, values in grid.items()},
+        names=list(grid),
+        warm_started=all(selection.warm_started for selection in selections),
+        means=means,
+        scores=scores,
+        undefined=undefined,
+        not_converged=not_converged,
+        errors=errors,
+    )
 
 
 def choose_over_splits(
@@ -828,13 +815,9 @@ def choose_over_splits(
     return all_params[best]
 
 
-def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:
-    """Return the result of the search of a job, computed from the records of its folds.
-
-    Returns
-    -------
-    dict
-        As of `choose`, and ``seconds``: the total time of all folds.
+def choice_of(job: Job, folds: Iterable[Record]) -> Selection:
+    """Return the result of the search of a job, computed from the records of its
+    folds.
     """
     from mtlrun.metrics import get_metric
 
@@ -848,7 +831,8 @@ def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:
         [(record.key, record.selection) for record in records],
         job.search.survivors,
     )
-    return {**choice, "seconds": sum(record.seconds["total"] for record in records)}
+    choice.seconds = sum(record.seconds.total or 0.0 for record in records)
+    return choice
 
 
 def mean_score(scores: Sequence[float | None]) -> float | None:

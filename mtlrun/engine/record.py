@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from mtlrun.engine.selection import Seconds, Selection
 from mtlrun.engine.shapes import (
     Fields,
     ShapeError,
@@ -35,7 +36,7 @@ from mtlrun.engine.shapes import (
     text,
 )
 from mtlrun.parallel.status import DONE, OK
-from mtlrun.utils.io import canonical_json
+from mtlrun.utils.io import canonical_json, read_fields
 
 #: Version of the inputs of records. The keys of records with an earlier version depend
 #: on other things, such as digests of the code.
@@ -50,6 +51,8 @@ SCORES_DIGEST = "predictions_sha256"
 #: Valid keys of jobs. A key is part of a file name and must not lead to another folder.
 KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
 
+#: Fields of the selection of a fold that have an entry for each candidate.
+FOLD_LISTS = ("scores", "undefined", "errors", "not_converged")
 #: Characters of a sha256 in hexadecimal digits.
 DIGEST_LENGTH = 64
 #: Text of a record before and after its digest.
@@ -164,7 +167,7 @@ class Record:
         Traceback or messages.
     params : dict
         Hyperparameters, including the selected ones.
-    selection : dict
+    selection : Selection
         Of a fit: the result of its search (`mtlrun.engine.job.choose`). Of a fold: the
         scores of all candidates (`mtlrun.engine.fit.score_candidates`).
     metrics : dict of str to float or None
@@ -173,9 +176,7 @@ class Record:
     counts : dict of str to int
         ``n_tasks``, ``n_train``, ``n_test``, ``one_class_train``,
         ``undefined_<metric>`` and others.
-    seconds : dict
-        ``fit`` (median), ``fit_all`` (list), ``predict``, ``search`` (all folds),
-        ``total``, and times that only some methods report.
+    seconds : Seconds
     solver : dict
         ``n_iter``, ``converged``, ``gap``, ``objective`` and ``message``, if available.
     environment : dict
@@ -198,11 +199,11 @@ class Record:
     error: str | None = None
     log: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
-    selection: dict[str, Any] = field(default_factory=dict)
+    selection: Selection = field(default_factory=Selection)
     metrics: dict[str, float | None] = field(default_factory=dict)
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, Any] = field(default_factory=dict)
+    seconds: Seconds = field(default_factory=Seconds)
     solver: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
@@ -246,11 +247,11 @@ class Record:
                 "error": self.error,
                 "log": self.log,
                 "params": self.params,
-                "selection": self.selection,
+                "selection": self.selection.content(),
                 "metrics": self.metrics,
                 "per_task": self.per_task,
                 "counts": self.counts,
-                "seconds": self.seconds,
+                "seconds": self.seconds.content(),
                 "solver": self.solver,
                 "environment": self.environment,
                 "result": self.result,
@@ -270,18 +271,31 @@ class Record:
             If a field is missing or has a wrong type; names it.
         """
         names = {field.name for field in dataclasses.fields(cls)}
-        fields = {name: value for name, value in content.items() if name in names}
+        stored: dict[str, Any] = {"selection": {}, "seconds": {}, **content}
+        fields = {name: stored[name] for name in names & stored.keys()}
         try:
             record = cls(**fields)
         except TypeError as error:
             raise ValueError(f"not a record: {error}") from None
         _RECORD(vars(record), "")
-        _SEARCHES[_search_kind(record)](record.selection, "selection")
-        if record.family == JobKind.FOLD and record.done:
-            number(record.seconds.get("total"), "seconds.total")
-            n_candidates = len(record.selection["scores"])
-            for name in ("undefined", "errors", "not_converged"):
-                if len(record.selection[name]) != n_candidates:
+        selection = fields["selection"]
+        is_fold = record.family == JobKind.FOLD and record.done
+        kind = "none"
+        if is_fold:
+            kind = "fold"
+        elif "means" in selection:
+            kind = "search"
+        elif "n_candidates" in selection:
+            kind = "packed search"
+        _SEARCHES[kind](selection, "selection")
+        record.selection = read_fields(Selection, selection)
+        record.seconds = read_fields(Seconds, fields["seconds"])
+        if is_fold:
+            number(record.seconds.total, "seconds.total")
+            lists = [selection[name] for name in FOLD_LISTS]
+            n_candidates = len(lists[0])
+            for name, values in zip(FOLD_LISTS, lists, strict=True):
+                if len(values) != n_candidates:
                     message = f"{n_candidates} items are expected"
                     raise ShapeError(f"selection.{name}", message)
         return record
@@ -398,17 +412,6 @@ _SEARCHES = {
     ),
     "none": Fields({}, {**_NAMED_SEARCH, **_SEARCH_RESULT}),
 }
-
-
-def _search_kind(record: Record) -> str:
-    """Return the key of `_SEARCHES` for the selection of a record."""
-    if record.family == JobKind.FOLD and record.done:
-        return "fold"
-    if "means" in record.selection:
-        return "search"
-    if "n_candidates" in record.selection:
-        return "packed search"
-    return "none"
 
 
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

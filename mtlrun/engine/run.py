@@ -22,6 +22,7 @@ from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
 from mtlrun.engine.record import JobKind, Record, candidates
+from mtlrun.engine.selection import Seconds, Selection
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.engine.stored import AGAIN
 from mtlrun.errors import DataError, counted
@@ -189,7 +190,7 @@ def describe_work(n_jobs: int, n_folds: int, total: int) -> str:
 
 def _missing_folds(
     jobs: Iterable[Job], store: Store, limit: float | None, *, force: bool
-) -> tuple[list[Job], dict[str, dict[str, Any]]]:
+) -> tuple[list[Job], dict[str, Selection]]:
     """Return the folds to compute, and the searches that need no folds.
 
     The records of folds are not packed with a run. But its finished jobs contain the
@@ -291,7 +292,7 @@ class Runner:
         self.computed: dict[str, str] = {}
         self.tries: Counter[str] = Counter()
         self.disturbed: set[str] = set()
-        self.choices: dict[str, dict[str, Any]] = {}
+        self.choices: dict[str, Selection] = {}
         self.last_seconds = math.inf
 
     def run(self) -> RunSummary:
@@ -543,8 +544,8 @@ class Runner:
                 if pool.is_past_deadline:
                     return
                 self._start(job)
-                choice = self.choices.get(job.key, {})
-                yield job, choice.get("chosen")
+                choice = self.choices.get(job.key, Selection())
+                yield job, choice.chosen
 
         started = start_jobs()
         batch_size = self._batch_size(len(jobs), pool)
@@ -585,7 +586,7 @@ class Runner:
                 status=outcome.status, error=outcome.error, log=outcome.log
             )
             if outcome.status == TIMEOUT and self.plan.limit is not None:
-                record.seconds = {"limit": self.plan.limit}
+                record.seconds = Seconds(limit=self.plan.limit)
         return self._complete(job, record, pool)
 
     def _complete(self, job: Job, record: Record, pool: Pool) -> Record:
@@ -596,13 +597,13 @@ class Runner:
         choice = self.choices.get(job.key)
         if choice is not None:
             record.selection = choice
-            record.seconds["search"] = choice["seconds"]
+            record.seconds.search = choice.seconds
         return record
 
     def _finish(self, job: Job, record: Record) -> None:
         """Store a record and report it."""
         self.store.save(record)
-        seconds = record.seconds.get("total")
+        seconds = record.seconds.total
         self.computed[job.key] = record.status
         self.last_seconds = math.inf if seconds is None else seconds
         self.progress.job(self._name(job), record.status, seconds, _note(record))
@@ -646,14 +647,14 @@ class Runner:
             return job.record(status=FAILED, error=error)
         n_candidates = len(candidates(job.search.grid))
         for record in records:
-            if len(record.selection["scores"]) != n_candidates:
+            if len(record.selection.scores) != n_candidates:
                 raise DataError(
                     f"{self.store.path(record.key)}: holds the scores of another search",
                     AGAIN,
                 )
         choice = choice_of(job, records)
-        if choice["chosen"] is None:
-            messages = [text for texts in choice["errors"].values() for text in texts]
+        if choice.chosen is None:
+            messages = [text for texts in choice.errors.values() for text in texts]
             reason = "the metric is undefined in every fold"
             if messages:
                 reason = messages[0]
@@ -716,13 +717,13 @@ def _note(record: Record) -> str:
     if not record.done:
         return record.error or ""
     if record.family == JobKind.FOLD:
-        return counted(len(record.selection["scores"]), "candidate")
+        return counted(len(record.selection.scores), "candidate")
     numbers = []
     for name, value in record.metrics.items():
         if value is not None and not math.isnan(value):
             numbers.append(f"{name} {value:.4g}")
-    if record.seconds.get("fit") is not None:
-        numbers.append(f"fit {record.seconds['fit']:.3g} s")
+    if record.seconds.fit is not None:
+        numbers.append(f"fit {record.seconds.fit:.3g} s")
     if len(numbers) > MAX_SHOWN_METRICS:
         numbers = [*numbers[:MAX_SHOWN_METRICS], "..."]
     return ", ".join(numbers)

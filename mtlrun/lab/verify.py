@@ -266,13 +266,13 @@ def _select(
 
 def _expected_seconds(record: Record, search: bool) -> float:
     """Estimate the seconds that recomputing a job takes."""
-    expected = record.seconds.get("total") or 0.0
-    repeated = record.seconds.get("fit_all") or []
+    expected = record.seconds.total or 0.0
+    repeated = record.seconds.fit_all or []
     if len(repeated) > 1:
         # A timed job is fitted only once, see `_fit_once`.
         expected -= math.fsum(repeated) - statistics.median(repeated)
     if search:
-        expected += record.selection.get("seconds") or 0.0
+        expected += record.selection.seconds or 0.0
     return SECONDS_FACTOR * expected
 
 
@@ -359,14 +359,14 @@ def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
     folder = None
     if data_dir is not None:
         folder = str(data_dir)
-    selected = record.selection.get("chosen") or {}
+    selected = record.selection.chosen or {}
     try:
         job = job_from(record.inputs, record.versions, record.versions)
         if search and job.search is not None:
             folds = [compute_job(fold, None, folder)[0] for fold in job.folds]
             choice = choice_of(job, folds)
             digits = 0.0
-            if choice["chosen"] == record.selection.get("chosen"):
+            if choice.chosen == record.selection.chosen:
                 digits = ALL_DIGITS
             trial.digits["chosen parameters"] = digits
         recomputed, _ = compute_job(_fit_once(job), selected, folder)
@@ -382,7 +382,7 @@ def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
 
 
 def _fit_seconds(record: Record) -> float | None:
-    return record.seconds.get("fit") or record.seconds.get("total")
+    return record.seconds.fit or record.seconds.total
 
 
 def agreement_of(record: Record, recomputed: Record) -> dict[str, float]:

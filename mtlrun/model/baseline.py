@@ -18,10 +18,12 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
+from mtlrun.engine.selection import Selection
 from mtlrun.estimators.baselines import TaskMean
-from mtlrun.show.figures import Line, Panel, best_scores, path_panel
+from mtlrun.show.figures import Line, Panel, path_panel
 from mtlrun.show.quantities import spoken
 from mtlrun.show.report_table import Column, ReportTable, Styled
+from mtlrun.utils.io import read_fields
 
 #: Baseline of all scores.
 BASELINE = "mean of the task"
@@ -171,14 +173,14 @@ class ComparedScore:
 def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
     """Return the cross-validated score of a training and the scores of test rows."""
     compared = []
-    selection = result["selection"]
-    if selection:
-        metric = selection["metric"]
+    selection = read_fields(Selection, result["selection"])
+    if selection.metric is not None and selection.score is not None:
+        metric = selection.metric
         compared.append(
             ComparedScore.of(
                 f"cross-validated {spoken(metric)}",
                 metric,
-                selection["score"],
+                selection.score,
                 BASELINE_SCORES.get(metric),
             )
         )
@@ -306,25 +308,24 @@ def _score_of_task(scores: Sequence[float | None], index: int) -> float | None:
     return None
 
 
-def search_panels(selection: Mapping[str, Any]) -> list[Panel]:
+def search_panels(selection: Selection) -> list[Panel]:
     """Return a panel for each parameter of a search.
 
     It shows the best mean score at each value, and the selected value.
 
     Parameters
     ----------
-    selection : mapping
-        Result of the search in a record; empty without a search.
+    selection : Selection
+        Empty without a search.
     """
     panels = []
-    grid = selection.get("grid") or {}
-    for name, values in grid.items():
+    for name, values in (selection.grid or {}).items():
         if len(values) < 2:
             continue
-        scores = best_scores(selection, name)
+        scores = selection.best_scores(name)
         if len(scores) < 2:
             continue
-        metric = str(selection["metric"])
+        metric = str(selection.metric)
         curves = [Line("cross-validated", list(scores), list(scores.values()))]
         if metric in BASELINE_SCORES:
             # A horizontal line from the smallest value to the largest
@@ -332,7 +333,7 @@ def search_panels(selection: Mapping[str, Any]) -> list[Panel]:
             level = BASELINE_SCORES[metric]
             line = Line(BASELINE, ends, [level, level], place=4, smooth=True)
             curves.append(line)
-        selected = (selection.get("chosen") or {}).get(name)
+        selected = (selection.chosen or {}).get(name)
         if selected in scores:
             point = Line("selected", [selected], [scores[selected]], place=3)
             point.points = "filled"

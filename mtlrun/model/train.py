@@ -20,6 +20,7 @@ from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
 from mtlrun.engine.job import OWN_TABLE, Job, with_params
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
+from mtlrun.engine.selection import Selection
 from mtlrun.engine.store import check_folder
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask
@@ -48,7 +49,13 @@ from mtlrun.model.fitted import Model, tested_table, to_csv
 from mtlrun.show.figures import Figure, Line, Panel
 from mtlrun.show.page import STATUS_TONES, html_page
 from mtlrun.show.report_table import Column, ReportTable, Section, Styled, show
-from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic
+from mtlrun.utils.io import (
+    file_json,
+    jsonable,
+    read_fields,
+    read_text_file,
+    write_atomic,
+)
 from mtlrun.utils.outputs import publish
 
 #: Names of files in the folder of a training.
@@ -138,7 +145,7 @@ class Trained:
 
     def page(self) -> str:
         """Return ``report.html``."""
-        description = self.model.about
+        description = self.model.description
         estimator = self.model.estimator
         coefficients = None
         if hasattr(estimator, "coef_"):
@@ -146,10 +153,10 @@ class Trained:
             coefficients = (np.asarray(estimator.coef_), names)
         return training_page(
             self.result,
-            description["config"],
+            description.config,
             self.tested,
             coefficients,
-            regression=description["task_type"] == "regression",
+            regression=description.is_regression,
         )
 
 
@@ -177,8 +184,8 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         failed = runner.search([job])
     if failed:
         raise ConfigError(f"{training.source}: {training.estimator}: {failed[0].error}")
-    choice = runner.choices.get(job.key, {})
-    best_params = choice.get("chosen") or {}
+    choice = runner.choices.get(job.key, Selection())
+    best_params = choice.chosen or {}
     report(f"fitting {' '.join([training.estimator, *_assignments(best_params)])}")
     try:
         fitted = fit_job(job, dataset, best_params)
@@ -278,7 +285,9 @@ def save_training(trained: Trained, folder: Path) -> None:
         If the folder cannot be written.
     """
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
-        write_atomic(new / CONFIG, file_json(jsonable(trained.model.about["config"])))
+        write_atomic(
+            new / CONFIG, file_json(jsonable(trained.model.description.config))
+        )
         write_atomic(new / METRICS, file_json(jsonable(trained.result)))
         # A training on chunks of rows has no predictions.
         if trained.predictions:
@@ -305,7 +314,7 @@ def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None
     if force or not (folder / FACTS).exists():
         return
     try:
-        before = read_facts(folder).get("config")
+        before = read_facts(folder).config
     except DataError as error:
         raise UserError(f"{error.message}", "Add --force to replace it.") from None
     if before != jsonable(config):
@@ -325,11 +334,11 @@ def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
     except (DataError, OSError, ValueError):
         # Damaged files are replaced by training again.
         return None
-    if description.get("cell") != training.job.key:
+    if description.cell != training.job.key:
         return None
-    if description.get("config") != jsonable(training.config):
+    if description.config != jsonable(training.config):
         return None
-    for name in (PREDICTIONS, CONFIG, *description["files"]):
+    for name in (PREDICTIONS, CONFIG, *description.files):
         if not (folder / name).is_file():
             return None
     return result if isinstance(result, dict) else None
@@ -363,11 +372,11 @@ def _result(training: TrainingJob, record: Record) -> dict[str, Any]:
         "metrics": record.metrics,
         "per_task": record.per_task,
         "counts": record.counts,
-        "seconds": record.seconds,
+        "seconds": record.seconds.content(),
         "solver": record.solver,
         "environment": record.environment,
         "log": record.log,
-        "selection": record.selection,
+        "selection": record.selection.content(),
         "refit": training.refit,
         "cell": record.key,
     }
@@ -515,7 +524,7 @@ def training_page(
     if any(len(np.unique(truth)) > 1 for _, truth, _ in tested):
         draw = prediction_figure if regression else roc_figure
         figures.append(draw(tested))
-    panels = search_panels(result["selection"] or {})
+    panels = search_panels(read_fields(Selection, result["selection"]))
     if panels:
         figures.append(Figure("search", "Search for the parameters", panels))
     method = str(result["method"]).rpartition(":")[2]
@@ -559,12 +568,12 @@ def parameter_lines(result: Mapping[str, Any]) -> list[str]:
     """Return lines of text with the parameters that were selected."""
     # Results of earlier versions have no edits of the table.
     lines = [*result.get("edits", ())]
-    selection = result["selection"]
-    if selection:
-        params = ", ".join(_assignments(selection["chosen"]))
-        score = f"{selection['metric']} {selection['score']:.4g}"
+    selection = read_fields(Selection, result["selection"])
+    if selection.chosen is not None:
+        params = ", ".join(_assignments(selection.chosen))
+        score = f"{selection.metric} {selection.score:.4g}"
         lines.append(f"chosen: {params} (cross-validated {score})")
-        for name, end in selection["edges"].items():
+        for name, end in (selection.edges or {}).items():
             lines.append(
                 f"  {name} is at the {end} end of its grid: consider widening it"
             )

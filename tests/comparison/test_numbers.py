@@ -47,6 +47,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import GROUP
 from mtlrun.engine.record import Record
+from mtlrun.engine.selection import Seconds, Selection
 from mtlrun.show.quantities import AUC, NMSE
 
 N_TASKS = 4
@@ -480,8 +481,8 @@ def schedule_of(metric, selection, seconds, computed=()):
     record.status = "ok"
     record.metrics = {metric: 0.5}
     record.per_task = {metric: [0.5] * N_TASKS}
-    record.selection = selection
-    record.seconds = seconds
+    record.selection = Selection(**selection)
+    record.seconds = Seconds(**seconds)
     runner.on_finished(record)
     return schedule
 
@@ -533,9 +534,9 @@ def test_seconds_of_a_search_are_summed_over_its_folds(tmp_path):
     keys = [c["key"] for c in result.cells["cells"] if c["method"] == "GraphMTL"]
     for split, key in enumerate(keys):
         fit = records[key]
-        folds = [records[k].seconds["total"] for k in fit.inputs["search"]["keys"]]
+        folds = [records[k].seconds.total for k in fit.inputs["search"]["keys"]]
         assert len(folds) == 3
-        expected = fit.seconds["total"] + math.fsum(folds)
+        expected = fit.seconds.total + math.fsum(folds)
         assert entry.seconds[split] == pytest.approx(expected)
 
 

@@ -43,7 +43,7 @@ def numbers(lab, text):
             if record is not None:
                 searched = {
                     name: value
-                    for name, value in record.selection.items()
+                    for name, value in record.selection.content().items()
                     if name != "seconds"
                 }
                 results[job.kind, job.fold, row.dataset, row.method, row.trial] = (

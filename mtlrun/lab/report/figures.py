@@ -41,7 +41,6 @@ from mtlrun.show.figures import (
     Panel,
     PublishedPair,
     RankDiagram,
-    best_scores,
     file_name,
     path_panel,
 )
@@ -475,13 +474,13 @@ def path_figures(run: Run) -> list[Figure]:
         for method in run.methods:
             searches[method] = []
             for record in results_of(run, dataset, method):
-                key = str(record.selection.get("key"))
+                key = str(record.selection.key)
                 if key in run.selections:
                     searches[method].append(run.selections[key])
         parameters: dict[str, None] = {}
         for records in searches.values():
             for record in records:
-                parameters |= dict.fromkeys(record.selection.get("grid") or {})
+                parameters |= dict.fromkeys(record.selection.grid or {})
         panels = []
         for parameter in parameters:
             panel = _path_panel(run, parameter, searches)
@@ -499,13 +498,13 @@ def _path_panel(
     metric = "score"
     for records in searches.values():
         if records:
-            metric = str(records[0].selection["metric"])
+            metric = str(records[0].selection.metric)
             break
     curves = []
     for index, method in enumerate(run.methods):
         scores_by_value: dict[float, list[float]] = {}
         for record in searches[method]:
-            for value, score in best_scores(record.selection, parameter).items():
+            for value, score in record.selection.best_scores(parameter).items():
                 scores_by_value.setdefault(value, []).append(score)
         curve = Line(method, place=index)
         for value, scores in sorted(scores_by_value.items()):
