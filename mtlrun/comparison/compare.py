@@ -160,7 +160,7 @@ def compare_table(
             "--calibrate needs targets that are labels", "Leave it out for regression."
         )
     protocol = Protocol.of(dataset, options)
-    if options.curve and protocol.split["kind"] != "kfold":
+    if options.curve and protocol.split.kind != "kfold":
         raise ConfigError(
             "--curve needs cross-validation, not a file of test rows",
             "Leave out --curve or --test.",
@@ -429,7 +429,7 @@ class _Session:
         rows, as long as the time is enough for a split with the next share. One split
         with all rows is better than all splits with a part, which favors pooling.
         """
-        if self.options.curve or self.protocol.split["kind"] != "kfold":
+        if self.options.curve or self.protocol.split.kind != "kfold":
             return 1.0
         n_rows = self.dataset.n_samples
         shares = [share for share in TRIED_SHARES if share * n_rows >= MIN_THINNED_ROWS]
@@ -479,7 +479,7 @@ class _Session:
         compare_json = {
             "options": self.options.protocol_options(),
             "metric": self.protocol.metric,
-            "split": self.protocol.split,
+            "split": self.protocol.split.of_all_trials,
             "question": question,
             "cells": keys,
         }
@@ -705,7 +705,7 @@ class _Session:
         factor = FINAL_FIT_FACTOR
         if self.options.calibrate:
             factor = CALIBRATED_FIT_FACTOR
-        seconds = max(entry.fit_seconds) / self.protocol.split.get("train", 1)
+        seconds = max(entry.fit_seconds) / self.protocol.train_share
         return factor * seconds <= budget_end - clock.monotonic()
 
     def _fit(

@@ -31,7 +31,13 @@ from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates
 from mtlrun.engine.selection import Selection
-from mtlrun.utils.io import derive_seed, is_json_number, jsonable, sha256_plain
+from mtlrun.utils.io import (
+    derive_seed,
+    is_json_number,
+    jsonable,
+    read_fields,
+    sha256_plain,
+)
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
 SCHEMA = 3
@@ -57,8 +63,8 @@ class DatasetRef:
     """
 
     id: str
-    options: dict[str, Any]
-    fingerprint: str
+    options: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     @cached_property
     def plain(self) -> dict[str, Any]:
@@ -95,7 +101,7 @@ class Split:
     """
 
     kind: str
-    trial: int
+    trial: int = 0
     seed: int = 0
     train: float | None = None
     folds: int | None = None
@@ -115,6 +121,12 @@ class Split:
             "validation": self.validation,
         }
         return without_empty(fields)
+
+    @property
+    def of_all_trials(self) -> dict[str, Any]:
+        """Fields that are set, without the trial and its seed."""
+        fields = self.plain.items()
+        return {name: value for name, value in fields if name not in ("trial", "seed")}
 
 
 #: Kinds of the feature step of a table. The second one adds columns of further groups,
@@ -286,12 +298,15 @@ class Scoring:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> Scoring:
         """Return the scoring with a given content, the inverse of `plain`."""
-        timing = content.get("timing")
-        return cls(
-            metrics=tuple(content.get("metrics", ())),
-            average=content.get("average", cls.average),
-            keep=tuple(content.get("keep", ())),
-            timing=Timing(**timing) if timing else None,
+        stored = read_fields(cls, content)
+        timing = None
+        if content.get("timing"):
+            timing = Timing(**content["timing"])
+        return replace(
+            stored,
+            metrics=tuple(stored.metrics),
+            keep=tuple(stored.keep),
+            timing=timing,
         )
 
 
@@ -451,12 +466,7 @@ def job_from(
     """
     dataset = None
     if content.get("dataset"):
-        stored_dataset = content["dataset"]
-        dataset = DatasetRef(
-            id=stored_dataset["id"],
-            options=stored_dataset.get("options", {}),
-            fingerprint=stored_dataset["fingerprint"],
-        )
+        dataset = read_fields(DatasetRef, content["dataset"])
     method = Method(**content["method"])
     fold = content.get("fold")
     search = None

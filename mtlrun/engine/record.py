@@ -142,6 +142,28 @@ class ResultKey:
         return cls(**fields)
 
 
+@dataclass(frozen=True)
+class SolverOutcome:
+    """How the solver of a fit ended, as far as it reports that.
+
+    Attributes
+    ----------
+    n_iter : int or None
+    converged : bool or None
+    gap : float or None
+    objective : float or None
+    stop_crit : float or None
+    message : str or None
+    """
+
+    n_iter: int | None = None
+    converged: bool | None = None
+    gap: float | None = None
+    objective: float | None = None
+    stop_crit: float | None = None
+    message: str | None = None
+
+
 @dataclass
 class Record:
     """Inputs and results of a job.
@@ -208,6 +230,11 @@ class Record:
     environment: dict[str, Any] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     protocol: int = PROTOCOL
+
+    @property
+    def solver_outcome(self) -> SolverOutcome:
+        """How the solver ended."""
+        return read_fields(SolverOutcome, self.solver)
 
     @property
     def done(self) -> bool:

@@ -25,7 +25,7 @@ from mtlrun.data.sets.files import data_directory
 from mtlrun.data.sets.load import dataset_fingerprint, source_name
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.environment import host_info, made_by, now
-from mtlrun.engine.job import Job, choice_of, job_from
+from mtlrun.engine.job import DatasetRef, Job, choice_of, job_from
 from mtlrun.engine.packed import rounded, stored_digits
 from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.engine.store import check_folder
@@ -33,7 +33,7 @@ from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.run import Run, all_planned_jobs, read_run
 from mtlrun.lab.stored import read_verified
-from mtlrun.utils.io import file_json, jsonable, sealed, write_atomic
+from mtlrun.utils.io import file_json, jsonable, read_fields, sealed, write_atomic
 
 #: Digits to which equal numbers agree.
 ALL_DIGITS = 16.0
@@ -304,9 +304,10 @@ def _reason_to_refuse(
     dataset = record.inputs.get("dataset")
     source = _Source()
     if dataset:
-        name = json.dumps([dataset["id"], dataset.get("options", {})], sort_keys=True)
+        reference = read_fields(DatasetRef, dataset)
+        name = json.dumps([reference.id, reference.options], sort_keys=True)
         if name not in sources:
-            sources[name] = _source(dataset, data_dir)
+            sources[name] = _source(reference, data_dir)
         source = sources[name]
         if source.problem:
             return source.problem
@@ -323,13 +324,12 @@ def _reason_to_refuse(
     return ""
 
 
-def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> _Source:
+def _source(dataset: DatasetRef, data_dir: Path | None) -> _Source:
     """Return the reader or generator of a data set if its data are unchanged."""
-    id = dataset["id"]
+    id = dataset.id
     try:
-        options = dataset.get("options", {})
-        fingerprint = dataset_fingerprint(id, data_dir=data_dir, **options)
-        if fingerprint != dataset["fingerprint"]:
+        fingerprint = dataset_fingerprint(id, data_dir=data_dir, **dataset.options)
+        if fingerprint != dataset.fingerprint:
             return _Source(problem=f"{id} is another data set than it was")
         return _Source(source_name(load_card(id, data_directory(data_dir))))
     except DataError:
@@ -471,16 +471,12 @@ def _write(
         cells[trial.record.key] = trial.plain
     refused = Counter(trial.refused for trial in all_trials if trial.refused)
     host = host_info()
+    shown = ("cpu", "cores", "python", "packages")
     content = {
         "schema": 1,
         "made_by": made_by(),
         "date": now(),
-        "host": {
-            "cpu": host["cpu"],
-            "cores": host["cores"],
-            "python": host["python"],
-            "packages": host["packages"],
-        },
+        "host": {name: host[name] for name in shown},
         "finished": len(all_trials),
         "not_tried": dict(sorted(refused.items())),
         "cells": [cells[key] for key in sorted(cells)],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.record import SolverOutcome
+from mtlrun.engine.selection import Seconds, Selection
 from mtlrun.estimators.baselines import TaskMean
+from mtlrun.parallel.status import OK
 from mtlrun.show.figures import Line, Panel, path_panel
 from mtlrun.show.quantities import spoken
 from mtlrun.show.report_table import Column, ReportTable, Styled
@@ -46,6 +48,59 @@ BASELINE_LINE = (
 )
 #: Test rows of a task: its name, the true values, and predictions or decision values.
 Tested = Sequence[tuple[str, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """Results of a training, as ``metrics.json`` has them.
+
+    Attributes
+    ----------
+    method : str
+    dataset : str
+    status : str
+    params : dict
+        Parameters of the model.
+    metrics, per_task : dict
+        Scores of the test rows: averages, and those of each task.
+    counts : dict of str to int
+    seconds : Seconds
+    solver : SolverOutcome
+    selection : Selection
+        Result of the search.
+    refit : bool or dict
+        Parameters that changed for the fit to all rows.
+    edits : list of str
+        What was changed in the table.
+    baseline : dict
+        Scores of the baseline, see `baseline_scores`.
+    """
+
+    method: str
+    dataset: str
+    metrics: dict[str, float]
+    status: str = OK
+    params: dict[str, Any] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: Seconds = field(default_factory=Seconds)
+    solver: SolverOutcome = field(default_factory=SolverOutcome)
+    selection: Selection = field(default_factory=Selection)
+    refit: bool | dict[str, Any] = False
+    # Results of earlier versions have neither of these.
+    edits: list[str] = field(default_factory=list)
+    baseline: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> TrainingResult:
+        """Return the results in the content of ``metrics.json``."""
+        stored = read_fields(cls, content)
+        return replace(
+            stored,
+            seconds=read_fields(Seconds, content.get("seconds") or {}),
+            solver=read_fields(SolverOutcome, content.get("solver") or {}),
+            selection=read_fields(Selection, content.get("selection") or {}),
+        )
 
 
 def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
@@ -170,10 +225,10 @@ class ComparedScore:
         return cls(name, score, baseline, verdict)
 
 
-def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
+def compared_scores(result: TrainingResult) -> list[ComparedScore]:
     """Return the cross-validated score of a training and the scores of test rows."""
     compared = []
-    selection = read_fields(Selection, result["selection"])
+    selection = result.selection
     if selection.metric is not None and selection.score is not None:
         metric = selection.metric
         compared.append(
@@ -184,8 +239,8 @@ def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
                 BASELINE_SCORES.get(metric),
             )
         )
-    baselines = _baseline_of(result, "metrics")
-    for metric, score in result["metrics"].items():
+    baselines = result.baseline.get("metrics", {})
+    for metric, score in result.metrics.items():
         compared.append(
             ComparedScore.of(
                 f"{spoken(metric)} of the test rows",
@@ -197,17 +252,7 @@ def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
     return compared
 
 
-def _baseline_of(result: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return the ``metrics`` or ``per_task`` of the baseline.
-
-    Empty for results of earlier versions.
-    """
-    baseline = result.get("baseline") or {}
-    scores: Mapping[str, Any] = baseline.get(key) or {}
-    return scores
-
-
-def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
+def baseline_warnings(result: TrainingResult) -> list[str]:
     """Return a line for each score that is worse than the mean of the task."""
     lines = []
     for compared in compared_scores(result):
@@ -219,13 +264,13 @@ def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def headline(result: Mapping[str, Any]) -> Styled | None:
+def headline(result: TrainingResult) -> Styled | None:
     """Return the first score of the test rows next to its baseline, in words.
 
     None without a baseline.
     """
-    metric = next(iter(result["metrics"]))
-    n_metrics = len(result["metrics"])
+    metric = next(iter(result.metrics))
+    n_metrics = len(result.metrics)
     compared = compared_scores(result)[-n_metrics]
     if not compared.verdict or compared.baseline is None:
         return None
@@ -244,7 +289,7 @@ def headline(result: Mapping[str, Any]) -> Styled | None:
     )
 
 
-def score_table(result: Mapping[str, Any]) -> ReportTable:
+def score_table(result: TrainingResult) -> ReportTable:
     """Return a table of the scores with their baselines."""
     table = ReportTable.of(
         "score",
@@ -264,13 +309,13 @@ def score_table(result: Mapping[str, Any]) -> ReportTable:
     return table
 
 
-def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
+def task_table(result: TrainingResult, tested: Tested) -> ReportTable:
     """Return a table of the scores of each task with their baselines.
 
     The verdict is about the first metric.
     """
-    metrics = list(result["metrics"])
-    baseline = _baseline_of(result, "per_task")
+    metrics = list(result.metrics)
+    baseline = result.baseline.get("per_task", {})
     table = ReportTable.of("task", "test rows:count")
     for name in metrics:
         table.columns.append(Column(name, "score"))
@@ -281,7 +326,7 @@ def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
     for index, (task, truth, _) in enumerate(tested):
         row: list[Any] = [task, len(truth)]
         for name in metrics:
-            score = _score_of_task(result["per_task"].get(name, ()), index)
+            score = _score_of_task(result.per_task.get(name, ()), index)
             row.append(score)
             if name in baseline:
                 row.append(_score_of_task(baseline[name], index))

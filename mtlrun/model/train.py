@@ -29,6 +29,7 @@ from mtlrun.model.baseline import (
     COMPARISON_TONES,
     WORSE,
     Tested,
+    TrainingResult,
     baseline_scores,
     baseline_warnings,
     headline,
@@ -52,7 +53,6 @@ from mtlrun.show.report_table import Column, ReportTable, Section, Styled, show
 from mtlrun.utils.io import (
     file_json,
     jsonable,
-    read_fields,
     read_text_file,
     write_atomic,
 )
@@ -152,7 +152,7 @@ class Trained:
             names = transformed_names(self.model)
             coefficients = (np.asarray(estimator.coef_), names)
         return training_page(
-            self.result,
+            TrainingResult.read(self.result),
             description.config,
             self.tested,
             coefficients,
@@ -489,7 +489,7 @@ ALL_TASKS_LABEL = "rows of all tasks"
 
 
 def training_page(
-    result: Mapping[str, Any],
+    result: TrainingResult,
     config: Mapping[str, Any],
     tested: Tested,
     coefficients: tuple[np.ndarray, Sequence[str]] | None,
@@ -500,8 +500,7 @@ def training_page(
 
     Parameters
     ----------
-    result : mapping
-        Content of ``metrics.json``.
+    result : TrainingResult
     config : mapping
         Content of the training file with its defaults.
     tested : sequence of (str, ndarray, ndarray)
@@ -514,7 +513,7 @@ def training_page(
     """
     sections = [
         Section("Scores and baseline", [BASELINE_LINE], [score_table(result)]),
-        Section("Parameters", grids=[_json_table("parameter", result["params"])]),
+        Section("Parameters", grids=[_json_table("parameter", result.params)]),
         Section("Largest coefficients", *largest_coefficients(coefficients, tested)),
         Section("Scores per task", grids=[task_table(result, tested)]),
         Section("Settings", grids=[_json_table("setting", config)]),
@@ -524,11 +523,11 @@ def training_page(
     if any(len(np.unique(truth)) > 1 for _, truth, _ in tested):
         draw = prediction_figure if regression else roc_figure
         figures.append(draw(tested))
-    panels = search_panels(read_fields(Selection, result["selection"]))
+    panels = search_panels(result.selection)
     if panels:
         figures.append(Figure("search", "Search for the parameters", panels))
-    method = str(result["method"]).rpartition(":")[2]
-    title = f"{method} on {str(result['dataset']).removeprefix(OWN_TABLE)}"
+    method = str(result.method).rpartition(":")[2]
+    title = f"{method} on {str(result.dataset).removeprefix(OWN_TABLE)}"
     summary: list[str | Styled] = []
     first = headline(result)
     if first is not None:
@@ -559,16 +558,15 @@ def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
     return table
 
 
-def training_lines(result: Mapping[str, Any]) -> list[str]:
+def training_lines(result: TrainingResult) -> list[str]:
     """Return lines of text with the results of a training."""
     return [*parameter_lines(result), *score_lines(result)]
 
 
-def parameter_lines(result: Mapping[str, Any]) -> list[str]:
+def parameter_lines(result: TrainingResult) -> list[str]:
     """Return lines of text with the parameters that were selected."""
-    # Results of earlier versions have no edits of the table.
-    lines = [*result.get("edits", ())]
-    selection = read_fields(Selection, result["selection"])
+    lines = [*result.edits]
+    selection = result.selection
     if selection.chosen is not None:
         params = ", ".join(_assignments(selection.chosen))
         score = f"{selection.metric} {selection.score:.4g}"
@@ -577,27 +575,26 @@ def parameter_lines(result: Mapping[str, Any]) -> list[str]:
             lines.append(
                 f"  {name} is at the {end} end of its grid: consider widening it"
             )
-    # Results of earlier versions have no entry for the refit.
-    refit = result.get("refit")
+    refit = result.refit
     if isinstance(refit, dict):
         params = ", ".join(_assignments(refit))
         lines.append(f"the saved model is fitted to all rows with: {params}")
     return lines
 
 
-def score_lines(result: Mapping[str, Any]) -> list[str]:
+def score_lines(result: TrainingResult) -> list[str]:
     """Return lines of text with the scores and the time of the fit."""
     lines = []
-    width = max(map(len, result["metrics"]))
-    n_tasks = counted(result["counts"]["n_tasks"], "task")
-    for name, mean in result["metrics"].items():
+    width = max(map(len, result.metrics))
+    n_tasks = counted(result.counts["n_tasks"], "task")
+    for name, mean in result.metrics.items():
         text = "undefined" if math.isnan(mean) else f"{mean:.4f}"
         line = f"{name:{width}}  {text}"
-        n_undefined = result["counts"][f"undefined_{name}"]
+        n_undefined = result.counts[f"undefined_{name}"]
         if n_undefined:
             line += f"  (undefined for {n_undefined} of {n_tasks})"
         lines.append(line)
-    lines.append(f"fitted in {result['seconds']['fit']:.3g} s")
+    lines.append(f"fitted in {result.seconds.fit:.3g} s")
     return lines
 
 

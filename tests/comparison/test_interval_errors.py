@@ -54,7 +54,7 @@ def two_tasks():
 def refitted(seed, **params):
     """Return errors of a ridge regression without the rows of each fold, and its job."""
     data = two_tasks()
-    protocol = Protocol({"kind": "kfold", "folds": 3}, 3, 2, "rmse", seed)
+    protocol = Protocol(Split("kfold", folds=3), 3, 2, "rmse", seed)
     candidate = Candidate("IndependentRidge", INDEPENDENT, "IndependentRidge")
     job = ComparisonJobs(protocol, data).job(candidate, 0)
     return errors_of_refits(job, data, params, new_tasks=False), job

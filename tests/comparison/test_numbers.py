@@ -558,14 +558,14 @@ def test_a_final_model_must_fit_into_the_remaining_budget(monkeypatch):
     for is_calibrated, fits in ((False, 3), (True, 12)):
         session = SimpleNamespace(
             options=CompareOptions(calibrate=is_calibrated),
-            protocol=SimpleNamespace(split={}),
+            protocol=SimpleNamespace(train_share=1.0),
         )
         in_budget = compare_module._Session._in_budget
         assert in_budget(session, entry, 100.0 + fits * 10.0)
         assert not in_budget(session, entry, 100.0 + fits * 10.0 - 0.1)
         assert in_budget(session, entry, None)
         # Fits to a fifth of the rows: a fit to all takes five times as long.
-        session.protocol.split["train"] = 0.2
+        session.protocol.train_share = 0.2
         assert not in_budget(session, entry, 100.0 + 4.9 * fits * 10.0)
         assert in_budget(session, entry, 100.0 + 5 * fits * 10.0)
 

@@ -415,11 +415,11 @@ def _solver_entries(run: Run, row: MethodResult) -> list[Any] | None:
     flags: list[bool] = []
     messages: Counter[str] = Counter()
     for record in results_of(run, row.dataset, row.method):
-        solver = record.solver
-        if solver.get("converged") is not None:
-            flags.append(bool(solver["converged"]))
-        if solver.get("message"):
-            messages[str(solver["message"])] += 1
+        solver = record.solver_outcome
+        if solver.converged is not None:
+            flags.append(bool(solver.converged))
+        if solver.message:
+            messages[str(solver.message)] += 1
     steps = list(row.by_trial("n_iter").values())
     gaps = list(row.by_trial("gap").values())
     if not (flags or steps or gaps):
@@ -681,24 +681,24 @@ def job_table(run: Run, row: MethodResult) -> tuple[ReportTable, dict[str, int]]
 
 def _record_entries(run: Run, record: Record) -> list[Any]:
     """Return the entries of `job_table` between the status and the file."""
-    solver = record.solver
+    solver = record.solver_outcome
     metrics = [record.metrics.get(name) for name in run.spec.metrics]
     seed = (record.inputs.get("split") or {}).get("seed")
     seed_text = None
     if seed is not None:
         seed_text = str(seed)
     converged = None
-    if solver.get("converged") is not None:
-        converged = "yes" if solver["converged"] else "no"
+    if solver.converged is not None:
+        converged = "yes" if solver.converged else "no"
     return [
         seed_text,
         *metrics,
         record.seconds.total if record.seconds.fit is None else record.seconds.fit,
-        solver.get("n_iter"),
+        solver.n_iter,
         converged,
-        solver.get("gap"),
-        solver.get("objective"),
-        solver.get("message", show(solver.get("stop_crit"), "small")),
+        solver.gap,
+        solver.objective,
+        solver.message or show(solver.stop_crit, "small"),
         format_mapping(record.params) or None,
         _selection_text(record),
     ]

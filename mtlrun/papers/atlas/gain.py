@@ -36,7 +36,7 @@ from mtlrun.engine.fit import (
     make_step,
     score_candidates,
 )
-from mtlrun.engine.job import TABLE, Features, Job, choice_of
+from mtlrun.engine.job import TABLE, Features, Job, Split, choice_of
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError, one_line
 from mtlrun.estimators.baselines import scaled_targets
@@ -271,7 +271,8 @@ def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
         metric = "nmse"
     else:
         metric = "rmse"
-    return Protocol({"kind": "published", "name": SPLITS}, folds, search, metric, seed)
+    split = Split("published", name=SPLITS)
+    return Protocol(split, folds, search, metric, seed)
 
 
 def _candidates(
