@@ -398,7 +398,17 @@ class Runner:
             self.store.add_provenance([entry])
             self.compute_fits(jobs)
         except _FailFast:
-            self._fail_with_search(jobs)
+            # Store failed records of the jobs whose search has ended the work.
+            failed_keys = set()
+            for key, status in self.computed.items():
+                if status not in DONE:
+                    failed_keys.add(key)
+            self.fail_fast = False
+            has_failed = []
+            for job in jobs:
+                if any(fold.key in failed_keys for fold in job.folds):
+                    has_failed.append(job)
+            self._choose_all(has_failed)
         finally:
             if self.computed:
                 entry["finished"] = now()
@@ -666,22 +676,6 @@ class Runner:
             )
         self.choices[job.key] = choice
         return None
-
-    def _fail_with_search(self, jobs: list[Job]) -> None:
-        """Store failed records of the jobs whose search has ended the work.
-
-        The failure then is a row of the table, which does not show folds.
-        """
-        failed_keys = set()
-        for key, status in self.computed.items():
-            if status not in DONE:
-                failed_keys.add(key)
-        self.fail_fast = False
-        has_failed = []
-        for job in jobs:
-            if any(fold.key in failed_keys for fold in job.folds):
-                has_failed.append(job)
-        self._choose_all(has_failed)
 
     def _name(self, job: Job) -> str:
         return self.plan.names.get(job.key, job.key[:16])

@@ -87,7 +87,15 @@ def gather(
         If no artefact has the profile or matches `only`, or if `only` cannot be parsed.
     """
     only = list(only or ())
-    parts = _split_only(only)
+    # Separate parts of `only` that select artefacts from parts that select jobs.
+    parts = _OnlyParts([], [])
+    for text in only:
+        for part in text.split(","):
+            key, _, pattern = part.partition("=")
+            if key.strip() == ARTEFACT:
+                parts.artefacts.append(pattern.strip())
+            else:
+                parts.jobs.append(part.strip())
     batch = Batch()
     for entry in artefacts():
         if not parts.selects(entry.id):
@@ -151,19 +159,6 @@ class _OnlyParts(NamedTuple):
             if fnmatchcase(artefact, pattern):
                 return True
         return not self.artefacts
-
-
-def _split_only(only: Iterable[str]) -> _OnlyParts:
-    """Separate parts of `only` that select artefacts from parts that select jobs."""
-    parts = _OnlyParts([], [])
-    for text in only:
-        for part in text.split(","):
-            key, _, pattern = part.partition("=")
-            if key.strip() == ARTEFACT:
-                parts.artefacts.append(pattern.strip())
-            else:
-                parts.jobs.append(part.strip())
-    return parts
 
 
 class WorkCount(NamedTuple):

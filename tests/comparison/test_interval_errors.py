@@ -16,6 +16,7 @@ from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
+from mtlrun.engine.job import Split
 from mtlrun.model.intervals import Errors
 from mtlrun.show.quantities import NMSE
 
