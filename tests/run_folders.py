@@ -11,7 +11,7 @@ import pytest
 
 from mtlrun.engine.job import choose
 from mtlrun.engine.record import JobKind, Record
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.lab.stored import StoredExperiment, upgrade
 from mtlrun.utils.io import sealed
 
@@ -144,7 +144,7 @@ class FolderMaker:
         )
         for name, value in fields.items():
             if name == "selection":
-                value = Selection(**value)
+                value = SearchResult(**value)
             setattr(record, name, value)
         self.records[dataset, method, trial] = record
         return record
@@ -228,7 +228,7 @@ class FolderMaker:
         trial: int,
         grid: dict[str, list[Any]],
         *folds: list[float | None],
-    ) -> Selection:
+    ) -> SearchResult:
         """Let a search select the parameters of a job, from the scores of all
         candidates by fold (None: failed).
         """
@@ -237,7 +237,7 @@ class FolderMaker:
             errors = [
                 None if score is not None else "ValueError: no" for score in scores
             ]
-            column = Selection(
+            column = SearchResult(
                 scores=scores,
                 errors=errors,
                 undefined=[0] * len(scores),

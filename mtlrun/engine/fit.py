@@ -46,7 +46,7 @@ from mtlrun.engine.job import (
     with_params,
 )
 from mtlrun.engine.record import Record, candidates
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.errors import DataError, listed, one_line
 from mtlrun.metrics import get_metric
 from mtlrun.parallel.status import NOT_CONVERGED, OK
@@ -184,7 +184,7 @@ def score_candidates(job: Job, data: Dataset) -> Record:
     score = _score_by_halving if job.search.on == HALVING else _score_on_fold
     with limited_threads(1):
         results = score(job, data, all_params, warm_start)
-    selection = Selection(
+    selection = SearchResult(
         scores=[result.score for result in results],
         undefined=[result.undefined for result in results],
         errors=[result.error for result in results],

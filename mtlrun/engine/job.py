@@ -30,7 +30,7 @@ from mtlrun.catalog.methods import (
 from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 from mtlrun.utils.io import (
     derive_seed,
     is_json_number,
@@ -699,9 +699,9 @@ def choose(
     grid: Mapping[str, Sequence[Any]],
     metric: str,
     greater_is_better: bool,
-    folds: Sequence[tuple[str, Selection]],
+    folds: Sequence[tuple[str, SearchResult]],
     survivors: Sequence[int] | None = None,
-) -> Selection:
+) -> SearchResult:
     """Select the best candidate of a search.
 
     The score of a candidate is its mean over the folds in which the metric is defined.
@@ -721,7 +721,7 @@ def choose(
 
     Returns
     -------
-    Selection
+    SearchResult
     """
     all_params = candidates(grid)
     selections = [selection for _, selection in folds]
@@ -763,7 +763,7 @@ def choose(
     if best_candidates:
         best_params = best_candidates[0]
         edges = grid_edges(grid, best_params)
-    return Selection(
+    return SearchResult(
         key=search_key(fold_keys),
         chosen=best_params,
         score=best_score,
@@ -825,7 +825,7 @@ def choose_over_splits(
     return all_params[best]
 
 
-def choice_of(job: Job, folds: Iterable[Record]) -> Selection:
+def choice_of(job: Job, folds: Iterable[Record]) -> SearchResult:
     """Return the result of the search of a job, computed from the records of its
     folds.
     """

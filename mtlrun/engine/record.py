@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.engine.shapes import (
     Fields,
     ShapeError,
@@ -189,7 +189,7 @@ class Record:
         Traceback or messages.
     params : dict
         Hyperparameters, including the selected ones.
-    selection : Selection
+    selection : SearchResult
         Of a fit: the result of its search (`mtlrun.engine.job.choose`). Of a fold: the
         scores of all candidates (`mtlrun.engine.fit.score_candidates`).
     metrics : dict of str to float or None
@@ -221,7 +221,7 @@ class Record:
     error: str | None = None
     log: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
-    selection: Selection = field(default_factory=Selection)
+    selection: SearchResult = field(default_factory=SearchResult)
     metrics: dict[str, float | None] = field(default_factory=dict)
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
@@ -315,7 +315,7 @@ class Record:
         elif "n_candidates" in selection:
             kind = "packed search"
         _SEARCHES[kind](selection, "selection")
-        record.selection = read_fields(Selection, selection)
+        record.selection = read_fields(SearchResult, selection)
         record.seconds = read_fields(Seconds, fields["seconds"])
         if is_fold:
             number(record.seconds.total, "seconds.total")

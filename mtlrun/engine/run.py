@@ -22,7 +22,7 @@ from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
 from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.engine.stored import AGAIN
 from mtlrun.errors import DataError, counted
@@ -190,7 +190,7 @@ def describe_work(n_jobs: int, n_folds: int, total: int) -> str:
 
 def _missing_folds(
     jobs: Iterable[Job], store: Store, limit: float | None, *, force: bool
-) -> tuple[list[Job], dict[str, Selection]]:
+) -> tuple[list[Job], dict[str, SearchResult]]:
     """Return the folds to compute, and the searches that need no folds.
 
     The records of folds are not packed with a run. But its finished jobs contain the
@@ -292,7 +292,7 @@ class Runner:
         self.computed: dict[str, str] = {}
         self.tries: Counter[str] = Counter()
         self.disturbed: set[str] = set()
-        self.choices: dict[str, Selection] = {}
+        self.choices: dict[str, SearchResult] = {}
         self.last_seconds = math.inf
 
     def run(self) -> RunSummary:
@@ -554,7 +554,7 @@ class Runner:
                 if pool.is_past_deadline:
                     return
                 self._start(job)
-                choice = self.choices.get(job.key, Selection())
+                choice = self.choices.get(job.key, SearchResult())
                 yield job, choice.chosen
 
         started = start_jobs()

@@ -60,7 +60,7 @@ class Seconds(StoredPart):
 
 
 @dataclass
-class Selection(StoredPart):
+class SearchResult(StoredPart):
     """Result of a search, or of one of its folds.
 
     A record of a fit has the result of its search, without its lists of candidates once
@@ -147,7 +147,7 @@ class Selection(StoredPart):
             return self.n_fits
         return sum(max(1, len(scores)) for scores in self.scores or ())
 
-    def compact(self, *, with_curves: bool = True) -> Selection:
+    def compact(self, *, with_curves: bool = True) -> SearchResult:
         """Return the result of a search without its lists of candidates.
 
         Parameters
@@ -158,7 +158,7 @@ class Selection(StoredPart):
         best = self.best
         if self.means is not None:
             best = {name: self.best_by_value(name) for name in self.grid or {}}
-        return Selection(
+        return SearchResult(
             key=self.key,
             chosen=self.chosen,
             score=self.score,
@@ -241,7 +241,7 @@ class Selection(StoredPart):
         return True
 
 
-def name_candidates(selections: Iterable[Selection]) -> None:
+def name_candidates(selections: Iterable[SearchResult]) -> None:
     """Add the order of parameters in which the candidates of searches are listed.
 
     The names of a stored grid are sorted, but candidates have the order of the
@@ -250,11 +250,11 @@ def name_candidates(selections: Iterable[Selection]) -> None:
 
     Parameters
     ----------
-    selections : iterable of Selection
+    selections : iterable of SearchResult
         Searches of the fits of one run, changed in place: `names` is added if it is
         missing.
     """
-    groups: dict[str, list[Selection]] = {}
+    groups: dict[str, list[SearchResult]] = {}
     for selection in selections:
         if selection.means is not None and selection.names is None:
             groups.setdefault(plain_json(selection.grid), []).append(selection)

@@ -25,7 +25,7 @@ from mtlrun.engine.packed import (
     unpack,
 )
 from mtlrun.engine.record import CELLS, SCORES, SCORES_DIGEST, JobKind, Record
-from mtlrun.engine.selection import Selection, name_candidates
+from mtlrun.engine.selection import SearchResult, name_candidates
 from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import UserError
 from mtlrun.parallel.status import TIMEOUT
@@ -171,7 +171,7 @@ class Store:
             return Packed(damage=str(error))
 
     @cached_property
-    def packed_choices(self) -> dict[str, Selection]:
+    def packed_choices(self) -> dict[str, SearchResult]:
         """Results of the searches of packed records, by the key of the search."""
         choices = {}
         for key in self.packed.records:

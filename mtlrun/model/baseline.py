@@ -19,7 +19,7 @@ from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
 from mtlrun.engine.record import SolverOutcome
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.estimators.baselines import TaskMean
 from mtlrun.parallel.status import OK
 from mtlrun.show.figures import Line, Panel, path_panel
@@ -66,7 +66,7 @@ class TrainingResult:
     counts : dict of str to int
     seconds : Seconds
     solver : SolverOutcome
-    selection : Selection
+    selection : SearchResult
         Result of the search.
     refit : bool or dict
         Parameters that changed for the fit to all rows.
@@ -85,7 +85,7 @@ class TrainingResult:
     counts: dict[str, int] = field(default_factory=dict)
     seconds: Seconds = field(default_factory=Seconds)
     solver: SolverOutcome = field(default_factory=SolverOutcome)
-    selection: Selection = field(default_factory=Selection)
+    selection: SearchResult = field(default_factory=SearchResult)
     refit: bool | dict[str, Any] = False
     # Results of earlier versions have neither of these.
     edits: list[str] = field(default_factory=list)
@@ -99,7 +99,7 @@ class TrainingResult:
             stored,
             seconds=read_fields(Seconds, content.get("seconds") or {}),
             solver=read_fields(SolverOutcome, content.get("solver") or {}),
-            selection=read_fields(Selection, content.get("selection") or {}),
+            selection=read_fields(SearchResult, content.get("selection") or {}),
         )
 
 
@@ -353,14 +353,14 @@ def _score_of_task(scores: Sequence[float | None], index: int) -> float | None:
     return None
 
 
-def search_panels(selection: Selection) -> list[Panel]:
+def search_panels(selection: SearchResult) -> list[Panel]:
     """Return a panel for each parameter of a search.
 
     It shows the best mean score at each value, and the selected value.
 
     Parameters
     ----------
-    selection : Selection
+    selection : SearchResult
         Empty without a search.
     """
     panels = []

@@ -17,7 +17,7 @@ import numpy as np
 from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.job import OWN_TABLE
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.features.table import TableFeatures
@@ -502,7 +502,7 @@ def _coefficient_axis(model: Model, name: str) -> str:
 def _paths(folder: Path) -> list[Panel]:
     """Return a panel per parameter with the best mean score at each value."""
     result = read_json(folder / TRAINED) or {}
-    selection = read_fields(Selection, result.get("selection") or {})
+    selection = read_fields(SearchResult, result.get("selection") or {})
     grid = selection.grid or {}
     if not any(len(values) > 1 for values in grid.values()):
         raise UserError(

@@ -20,7 +20,7 @@ from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
 from mtlrun.engine.job import OWN_TABLE, Job, with_params
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 from mtlrun.engine.store import check_folder
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask
@@ -184,7 +184,7 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         failed = runner.search([job])
     if failed:
         raise ConfigError(f"{training.source}: {training.estimator}: {failed[0].error}")
-    choice = runner.choices.get(job.key, Selection())
+    choice = runner.choices.get(job.key, SearchResult())
     best_params = choice.chosen or {}
     report(f"fitting {' '.join([training.estimator, *_assignments(best_params)])}")
     try:

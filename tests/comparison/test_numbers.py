@@ -47,7 +47,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import GROUP
 from mtlrun.engine.record import Record
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.show.quantities import AUC, NMSE
 
 N_TASKS = 4
@@ -481,7 +481,7 @@ def schedule_of(metric, selection, seconds, computed=()):
     record.status = "ok"
     record.metrics = {metric: 0.5}
     record.per_task = {metric: [0.5] * N_TASKS}
-    record.selection = Selection(**selection)
+    record.selection = SearchResult(**selection)
     record.seconds = Seconds(**seconds)
     runner.on_finished(record)
     return schedule

@@ -18,7 +18,7 @@ from mtlrun.comparison.racing import (
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
 from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split, choose, job_from
 from mtlrun.engine.packed import fold_keys
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 
 #: Simple default methods, which keep these comparisons short.
 DEFAULT = (
@@ -161,7 +161,7 @@ def test_the_first_folds_are_jobs_of_the_full_search():
 
 
 def test_a_dropped_candidate_is_not_selected():
-    first = Selection(scores=[1.0, 2.0], undefined=[0, 0], errors=[None, None])
+    first = SearchResult(scores=[1.0, 2.0], undefined=[0, 0], errors=[None, None])
     first.not_converged = [False, False]
     later = replace(first, scores=[None, 3.0])
     grid = {"alpha": [1.0, 2.0]}

@@ -18,7 +18,7 @@ from mtlrun.engine.packed import (
 )
 from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
 from mtlrun.engine.record import Record
-from mtlrun.engine.selection import Selection, name_candidates
+from mtlrun.engine.selection import SearchResult, name_candidates
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import build_report
@@ -165,11 +165,11 @@ def test_results_of_searches_follow_the_order_of_the_experiment():
     grid = {"lam": [1, 2], "beta": [3, 4]}
     means = [0.1, 0.9, 0.2, 0.3]
     scores = {"scores": means, "errors": [None] * 4, "warm_started": True}
-    column = Selection(**scores, undefined=[0] * 4, not_converged=[False] * 4)
+    column = SearchResult(**scores, undefined=[0] * 4, not_converged=[False] * 4)
     choice = choose(grid, "auc", True, [("key", column)])
     assert choice.chosen == {"lam": 1, "beta": 4}
     stored = json.loads(json.dumps(choice.content(), sort_keys=True))
-    read = read_fields(Selection, stored)
+    read = read_fields(SearchResult, stored)
     assert read.best_scores("lam") == {1: 0.9, 2: 0.3}
     assert read.best_scores("beta") == {3: 0.2, 4: 0.9}
     earlier = replace(read, names=None)

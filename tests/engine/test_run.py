@@ -13,7 +13,7 @@ import pytest
 from mtlrun.engine.packed import compact
 from mtlrun.engine.plan import job_states
 from mtlrun.engine.run import run
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.parallel.progress import PlainProgress
@@ -89,7 +89,7 @@ def test_a_finished_run_has_all_its_files(lab):
     assert record.solver == {"converged": True, "n_iter": 1, "objective": 2.0}
     assert record.seconds.fit in record.seconds.fit_all
     assert record.environment["threads"] == 1
-    assert lab.results()["weak", 0].selection == Selection()
+    assert lab.results()["weak", 0].selection == SearchResult()
 
 
 def test_item_1_failures_are_rows_and_other_jobs_finish(lab):

@@ -10,7 +10,7 @@ from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import score_candidates, train_test_data
 from mtlrun.engine.job import HALVING, choice_of, choose, strong_to_weak
 from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.errors import ConfigError
 
 
@@ -36,7 +36,7 @@ def scored(job, fold=0):
 
 def fold(scores, errors=None):
     n = len(scores)
-    return Selection(
+    return SearchResult(
         scores=scores,
         undefined=[0] * n,
         errors=errors or [None] * n,

@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 from mtlrun.model.baseline import (
     BETTER,
     EQUAL,
@@ -176,9 +176,9 @@ def test_the_page_marks_worse_scores_in_red():
 
 
 def test_the_selected_value_is_a_point_on_the_path():
-    (panel,) = search_panels(Selection(**RESULT["selection"]))
+    (panel,) = search_panels(SearchResult(**RESULT["selection"]))
     path, baseline, selected = panel.curves
     assert (path.x, path.y) == ([1.0, 10.0, 100.0], [1.2, 1.05, 1.1])
     assert (selected.x, selected.y, selected.points) == ([10.0], [1.05], "filled")
     assert set(baseline.y) == {1.0}
-    assert search_panels(Selection()) == []
+    assert search_panels(SearchResult()) == []

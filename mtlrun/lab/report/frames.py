@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from mtlrun.engine.record import Record, ResultKey
-from mtlrun.engine.selection import Seconds, Selection
+from mtlrun.engine.selection import SearchResult, Seconds
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED, read_json
 from mtlrun.errors import DataError, UserError, with_arguments
@@ -258,7 +258,7 @@ def _training_rows(folder: Path) -> Iterator[_Row]:
         metrics=content["metrics"],
         seconds=read_fields(Seconds, content.get("seconds") or {}),
         solver=content.get("solver") or {},
-        selection=read_fields(Selection, content.get("selection") or {}),
+        selection=read_fields(SearchResult, content.get("selection") or {}),
     )
     yield {
         "kind": "train",

@@ -13,7 +13,7 @@ from typing import Any
 
 from mtlrun.engine.packed import PACKED
 from mtlrun.engine.record import JobKind, Record, ResultKey
-from mtlrun.engine.selection import Selection, name_candidates
+from mtlrun.engine.selection import SearchResult, name_candidates
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import AGAIN, RUN_FILE
 from mtlrun.errors import DataError
@@ -385,5 +385,5 @@ def storable_tests(tests: dict[TestKey, PairedTest]) -> list[dict[str, Any]]:
 
 def cleaned_record(record: Record) -> Record:
     """Return a record without control characters in its texts."""
-    selection = Selection(**cleaned(vars(record.selection)))
+    selection = SearchResult(**cleaned(vars(record.selection)))
     return replace(Record(**cleaned(vars(record))), selection=selection)

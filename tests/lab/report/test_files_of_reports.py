@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mtlrun.engine.record import Record
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import (
@@ -188,7 +188,7 @@ def test_rare_choices_of_a_search_are_only_counted():
     chosen = [1, 1, 1, 2, 2, 3, 4, 5]
     records = []
     for split, value in enumerate(chosen):
-        selection = Selection(chosen={"alpha": value})
+        selection = SearchResult(chosen={"alpha": value})
         records.append(Record(str(split), "fit", {}, selection=selection))
     text = "alpha 1 (3); alpha 2 (2); alpha 3 (1); 2 other choices"
     assert selected_text(records) == text

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.engine.selection import Selection
+from mtlrun.engine.selection import SearchResult
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.findings import findings
 from mtlrun.lab.report.formats import markdown
@@ -138,7 +138,7 @@ def test_claims_and_references_are_shown(maker):
 def test_grid_edges_are_reported(maker):
     maker.fill()
     for method in maker.info["methods"]:
-        maker.records["alpha", method, 1].selection = Selection(
+        maker.records["alpha", method, 1].selection = SearchResult(
             key="none", edges={"alpha": "high"}
         )
     text = printed(maker)
@@ -185,7 +185,7 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
         ),
     ]
     maker.fill()
-    maker.records["alpha", DC, 1].selection = Selection(
+    maker.records["alpha", DC, 1].selection = SearchResult(
         key="none", edges={"alpha": "high"}
     )
     lines = printed(maker, 200).splitlines()
