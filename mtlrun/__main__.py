@@ -76,17 +76,12 @@ if (
     del sys.path[0]
 
 
-def main() -> None:
-    """Run the program.
+def _open_standard_streams() -> None:
+    """Connect standard streams that the caller closed (``<&-``, ``>&-``) to nothing.
 
-    A signal that arrives before the command begins, or after it has ended, ends the
-    process with 130 and without a word.
+    Otherwise the next files to be opened would get their numbers, and messages of
+    libraries would be written into them.
     """
-    import atexit
-    import gc
-
-    _leave_on_signals()
-    # Connect standard streams that the caller closed (``<&-``, ``>&-``) to nothing.
     for number in range(3):
         try:
             os.fstat(number)
@@ -99,6 +94,19 @@ def main() -> None:
             mode = "r" if number == 0 else "w"
             stream = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115
             setattr(sys, name, stream)
+
+
+def main() -> None:
+    """Run the program.
+
+    A signal that arrives before the command begins, or after it has ended, ends the
+    process with 130 and without a word.
+    """
+    import atexit
+    import gc
+
+    _leave_on_signals()
+    _open_standard_streams()
     # The first function to be registered runs last. Python then takes itself apart,
     # which takes a moment: the command is over, and its exit code stays what it is.
     atexit.register(_ignore_interrupts)

@@ -184,13 +184,11 @@ def score_candidates(job: Job, data: Dataset) -> Record:
     score = _score_by_halving if job.search.on == HALVING else _score_on_fold
     with limited_threads(1):
         results = score(job, data, all_params, warm_start)
-    selection = SearchResult(
-        scores=[result.score for result in results],
-        undefined=[result.undefined for result in results],
-        errors=[result.error for result in results],
-        not_converged=[result.not_converged for result in results],
-        warm_started=warm_start,
-    )
+    selection = SearchResult(warm_started=warm_start)
+    selection.scores = [result.score for result in results]
+    selection.undefined = [result.undefined for result in results]
+    selection.errors = [result.error for result in results]
+    selection.not_converged = [result.not_converged for result in results]
     seconds = Seconds(total=time.perf_counter() - start_time)
     environment = {"threads": 1, **host_info()}
     return job.record(selection=selection, seconds=seconds, environment=environment)

@@ -1,4 +1,4 @@
-"""What a record says about a search, and about seconds. Standard library only."""
+"""Result of a search and seconds, as records have them. Standard library only."""
 
 from __future__ import annotations
 

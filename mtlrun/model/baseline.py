@@ -62,7 +62,7 @@ class TrainingResult:
     params : dict
         Parameters of the model.
     metrics, per_task : dict
-        Scores of the test rows: averages, and those of each task.
+        Scores of the test rows: averages, and the scores of each task.
     counts : dict of str to int
     seconds : Seconds
     solver : SolverOutcome

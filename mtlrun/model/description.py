@@ -1,4 +1,4 @@
-"""What a model knows about its method and its table: the content of ``model.json``."""
+"""Facts about the method and the table of a model: the content of ``model.json``."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ModelEstimator:
     params: dict[str, Any] = field(default_factory=dict)
 
     def mentions(self, text: str) -> bool:
-        """Whether its names, or those of the estimators inside, contain a text."""
+        """Whether its names, or the names of estimators inside, contain a text."""
         return text in json.dumps(asdict(self))
 
     @property
@@ -91,7 +91,7 @@ class ModelDataset:
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What a model knows about its method and its table.
+    """Facts about the method and the table of a model.
 
     Attributes
     ----------
