@@ -4,28 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
-from mtlrun.utils.io import is_json_number, plain_json
+from mtlrun.utils.io import is_json_number, plain_json, stored_fields
 
 
 @dataclass
-class StoredPart:
-    """Part of a record whose fields exist only where a job has them."""
-
-    def content(self) -> dict[str, Any]:
-        """Return the fields that exist, as they are stored."""
-        content = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None:
-                content[field.name] = value
-        return content
-
-
-@dataclass
-class Seconds(StoredPart):
+class Seconds:
     """Seconds that a job took.
 
     Attributes
@@ -53,6 +39,10 @@ class Seconds(StoredPart):
     search: float | None = None
     limit: float | None = None
 
+    def content(self) -> dict[str, Any]:
+        """Return the fields that exist, as they are stored."""
+        return stored_fields(self)
+
     @property
     def total_or_fit(self) -> float | None:
         """Seconds of the job; of its fit if they are all that is stored."""
@@ -60,7 +50,7 @@ class Seconds(StoredPart):
 
 
 @dataclass
-class SearchResult(StoredPart):
+class SearchResult:
     """Result of a search, or of one of its folds.
 
     A record of a fit has the result of its search, without its lists of candidates once
@@ -124,7 +114,7 @@ class SearchResult(StoredPart):
 
     def content(self) -> dict[str, Any]:
         """Return the fields that exist; of a search, what it selected in any case."""
-        content = super().content()
+        content = stored_fields(self)
         if self.key is not None:
             content = {"chosen": self.chosen, "score": self.score, **content}
         return content

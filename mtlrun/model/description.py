@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from mtlrun.data.clock import Clock
+from mtlrun.engine.job import DatasetRef
 from mtlrun.utils.io import read_fields
 
 
@@ -81,15 +82,6 @@ class ModelEstimator:
 
 
 @dataclass(frozen=True)
-class ModelDataset:
-    """Data set that a model was fitted on: its name, arguments and digest."""
-
-    id: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
-    fingerprint: str | None = None
-
-
-@dataclass(frozen=True)
 class ModelDescription:
     """Facts about the method and the table of a model.
 
@@ -102,7 +94,7 @@ class ModelDescription:
     tasks : list of str
     input : ModelColumns
     estimator : ModelEstimator
-    dataset : ModelDataset
+    dataset : DatasetRef
     targets : list of str
         Columns of targets of a table.
     labels : dict of str to list of str
@@ -128,7 +120,7 @@ class ModelDescription:
     tasks: list[str] = field(default_factory=list)
     input: ModelColumns = ModelColumns()
     estimator: ModelEstimator = ModelEstimator()
-    dataset: ModelDataset = ModelDataset()
+    dataset: DatasetRef = field(default_factory=lambda: DatasetRef(""))
     targets: list[str] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
     label_types: dict[str, str] = field(default_factory=dict)
@@ -142,13 +134,9 @@ class ModelDescription:
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> ModelDescription:
         """Return the description in the content of ``model.json``."""
-        parts = {
-            "input": ModelColumns,
-            "estimator": ModelEstimator,
-            "dataset": ModelDataset,
-        }
-        typed: dict[str, Any] = {}
-        for name, part in parts.items():
+        dataset = {"id": "", **(content.get("dataset") or {})}
+        typed: dict[str, Any] = {"dataset": read_fields(DatasetRef, dataset)}
+        for name, part in (("input", ModelColumns), ("estimator", ModelEstimator)):
             typed[name] = read_fields(part, content.get(name) or {})
         return read_fields(cls, {**content, **typed})
 

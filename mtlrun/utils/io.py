@@ -84,6 +84,11 @@ def read_fields(cls: type[FieldsT], content: Mapping[str, Any]) -> FieldsT:
     return cls(**values)
 
 
+def stored_fields(value: object) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not None, in their order."""
+    return {name: field for name, field in vars(value).items() if field is not None}
+
+
 def file_json(value: Any) -> str:
     """Return JSON as files of results hold it: indented, keys in their order, with a
     line end.
