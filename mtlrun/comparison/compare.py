@@ -53,8 +53,8 @@ from mtlrun.comparison.protocol import (
     Protocol,
     brief_facts,
     check_parts,
-    design_of,
     facts_of,
+    question_of,
     sizes_of,
 )
 from mtlrun.comparison.racing import raced_labels
@@ -442,7 +442,7 @@ class _Session:
             allowed = MAX_SHARE_OF_FIRST_METHODS * (deadline - clock.monotonic())
             if usual / share <= allowed:
                 return 1.0
-            schedule.is_trial = True
+            schedule.is_probe = True
             schedule.finished = self._reporter(schedule, facts, finished)
             entries = schedule.run()
             seconds = sum(sum(entry.seconds) for entry in entries)
@@ -470,7 +470,7 @@ class _Session:
         for (label, trial), job in schedule.computed_jobs().items():
             keys.append({"method": label, "trial": trial, "key": job.key})
         roles = self.source.roles
-        question = f"{design_of(self.dataset)}: {', '.join(self.dataset.targets)}"
+        question = f"{question_of(self.dataset)}: {', '.join(self.dataset.targets)}"
         if roles.task is not None:
             question += f" by {roles.task}"
         for detail in (roles.time, roles.group, roles.transform):

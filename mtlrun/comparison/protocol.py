@@ -204,7 +204,7 @@ class Protocol:
         """Return which rows are tested, and the measure of gains."""
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
         test_rows = [test for _, test in parts]
-        design = design_of(dataset)
+        design = question_of(dataset)
         units = _units(dataset, test_rows)
         needs = get_metric(self.metric).needs
         if needs == "value":
@@ -297,7 +297,7 @@ class _Units:
 
 def _units(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
     """Return the units of a design, given the test rows of each split."""
-    design = design_of(dataset)
+    design = question_of(dataset)
     if design == TIME_BLOCKS:
         return _Units(_fold_of_rows(dataset, test_rows), "block")
     if design == NEW_TASKS:
@@ -369,7 +369,7 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
             "single model with scikit-learn.",
         )
     if protocol.n_splits < 1:
-        text, remedy = _NOTHING_TO_TEST[design_of(dataset)]
+        text, remedy = _NOTHING_TO_TEST[question_of(dataset)]
         raise DataError(f"{dataset.title}: {text}", remedy)
     if dataset.task_id is None and not dataset.source.keys() & SPLIT_KEYS:
         return
@@ -443,7 +443,7 @@ _NOTHING_TO_TEST = {
 }
 
 
-def design_of(dataset: Dataset) -> str:
+def question_of(dataset: Dataset) -> str:
     """Return which question a comparison on a data set answers."""
     if dataset.splits:
         return TEST_FILE
@@ -458,7 +458,7 @@ def design_of(dataset: Dataset) -> str:
 
 def _question_fact(dataset: Dataset) -> str:
     """Return a line about the question that is answered, and its baselines."""
-    design = design_of(dataset)
+    design = question_of(dataset)
     if design == TEST_FILE:
         return f"the question: {design}"
     other_questions = {

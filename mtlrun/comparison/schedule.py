@@ -98,7 +98,7 @@ class CompareSchedule:
     raced : sequence of str
         Labels of the methods that may be stopped after the first inner folds of a
         training part, from `mtlrun.comparison.racing.raced_labels`.
-    is_trial : bool
+    is_probe : bool
         Whether only the first split of the methods that each verdict needs is computed,
         to see how long it takes.
     first : list of str
@@ -134,7 +134,7 @@ class CompareSchedule:
     left_out: list[str] = field(default_factory=list)
     usual: Mapping[str, float] = field(default_factory=dict)
     raced: Sequence[str] = ()
-    is_trial: bool = False
+    is_probe: bool = False
 
     def __post_init__(self) -> None:
         self.entries = {
@@ -270,7 +270,7 @@ class CompareSchedule:
         splits are better than half of the folds of all searches. In the first repeat,
         the methods that come first are then computed split by split.
         """
-        if self.is_trial:
+        if self.is_probe:
             for label in self.first:
                 yield [(label, 0)]
             return
