@@ -419,8 +419,7 @@ def table(store: Path, result: Path) -> str:
     """Return the table of an experiment, made of records that took no time; changes
     them.
     """
-    from mtlrun.engine.record import Record
-    from mtlrun.engine.selection import Seconds
+    from mtlrun.engine.record import Record, Seconds
     from mtlrun.lab.report.build import build_report
     from mtlrun.lab.report.formats import render
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from mtlrun.engine.job import choose
-from mtlrun.engine.record import JobKind, Record
-from mtlrun.engine.selection import SearchResult, Seconds
+from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds
 from mtlrun.lab.stored import StoredExperiment, upgrade
 from mtlrun.utils.io import sealed
 

@@ -45,8 +45,7 @@ from mtlrun.engine.job import (
     strong_to_weak,
     with_params,
 )
-from mtlrun.engine.record import Record, candidates
-from mtlrun.engine.selection import SearchResult, Seconds
+from mtlrun.engine.record import Record, SearchResult, Seconds, candidates
 from mtlrun.errors import DataError, listed, one_line
 from mtlrun.metrics import get_metric
 from mtlrun.parallel.status import NOT_CONVERGED, OK

@@ -29,8 +29,7 @@ from mtlrun.catalog.methods import (
 )
 from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
-from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.engine.selection import SearchResult
+from mtlrun.engine.record import JobKind, Record, SearchResult, candidates
 from mtlrun.utils.io import (
     derive_seed,
     is_json_number,

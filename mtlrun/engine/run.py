@@ -21,8 +21,7 @@ from mtlrun.engine.environment import command_line, host_info, now, source_info
 from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
-from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.engine.selection import SearchResult, Seconds
+from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds, candidates
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.engine.stored import AGAIN
 from mtlrun.errors import DataError, counted

@@ -24,8 +24,15 @@ from mtlrun.engine.packed import (
     pack,
     unpack,
 )
-from mtlrun.engine.record import CELLS, SCORES, SCORES_DIGEST, JobKind, Record
-from mtlrun.engine.selection import SearchResult, name_candidates
+from mtlrun.engine.record import (
+    CELLS,
+    SCORES,
+    SCORES_DIGEST,
+    JobKind,
+    Record,
+    SearchResult,
+    name_candidates,
+)
 from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import UserError
 from mtlrun.parallel.status import TIMEOUT

@@ -18,8 +18,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
-from mtlrun.engine.record import SolverOutcome
-from mtlrun.engine.selection import SearchResult, Seconds
+from mtlrun.engine.record import SearchResult, Seconds, SolverOutcome
 from mtlrun.estimators.baselines import TaskMean
 from mtlrun.parallel.status import OK
 from mtlrun.show.figures import Line, Panel, path_panel

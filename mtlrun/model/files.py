@@ -36,8 +36,7 @@ from mtlrun.catalog.registry import BASELINES, METHODS
 from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
 from mtlrun.model.checks import check_indices, objects_within
-from mtlrun.model.description import ModelDescription
-from mtlrun.model.fitted import Model
+from mtlrun.model.fitted import Model, ModelDescription
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import (
     file_json,

@@ -17,7 +17,7 @@ import numpy as np
 from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.job import OWN_TABLE
-from mtlrun.engine.selection import SearchResult
+from mtlrun.engine.record import SearchResult
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.features.table import TableFeatures

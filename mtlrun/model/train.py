@@ -18,9 +18,8 @@ from mtlrun.data.roles.schema import training_ranges
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
 from mtlrun.engine.job import OWN_TABLE, Job, with_params
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, SearchResult
 from mtlrun.engine.run import Runner
-from mtlrun.engine.selection import SearchResult
 from mtlrun.engine.store import check_folder
 from mtlrun.errors import ConfigError, DataError, UserError, counted
 from mtlrun.estimators.baselines import PerTask
@@ -54,6 +53,7 @@ from mtlrun.utils.io import (
     file_json,
     jsonable,
     read_text_file,
+    stored_fields,
     write_atomic,
 )
 from mtlrun.utils.outputs import publish
@@ -372,11 +372,11 @@ def _result(training: TrainingJob, record: Record) -> dict[str, Any]:
         "metrics": record.metrics,
         "per_task": record.per_task,
         "counts": record.counts,
-        "seconds": record.seconds.content(),
+        "seconds": stored_fields(record.seconds),
         "solver": record.solver,
         "environment": record.environment,
         "log": record.log,
-        "selection": record.selection.content(),
+        "selection": stored_fields(record.selection),
         "refit": training.refit,
         "cell": record.key,
     }

@@ -46,8 +46,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import GROUP
-from mtlrun.engine.record import Record
-from mtlrun.engine.selection import SearchResult, Seconds
+from mtlrun.engine.record import Record, SearchResult, Seconds
 from mtlrun.show.quantities import AUC, NMSE
 
 N_TASKS = 4

@@ -18,7 +18,7 @@ from mtlrun.comparison.racing import (
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
 from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split, choose, job_from
 from mtlrun.engine.packed import fold_keys
-from mtlrun.engine.selection import SearchResult
+from mtlrun.engine.record import SearchResult
 
 #: Simple default methods, which keep these comparisons short.
 DEFAULT = (

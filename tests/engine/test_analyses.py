@@ -5,8 +5,8 @@ import json
 import pytest
 
 from mtlrun.engine.plan import job_states
+from mtlrun.engine.record import Seconds
 from mtlrun.engine.run import missing_jobs
-from mtlrun.engine.selection import Seconds
 from mtlrun.errors import ConfigError
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report

@@ -22,7 +22,8 @@ from mtlrun.engine.fit import (
     train_test_data,
 )
 from mtlrun.engine.job import DatasetRef, Features, Job, Scoring, Search, Split, Timing
-from mtlrun.engine.selection import Seconds
+from mtlrun.engine.record import Seconds
+from mtlrun.utils.io import stored_fields
 
 SPIES = '''
 """Estimators that tell what they saw, and say what the tests want."""
@@ -690,7 +691,7 @@ def test_scores_of_a_search_equal_those_of_the_method_with_each_candidate(spies)
             ].mean
             for model in (part.fit(spies.Spy(alpha)) for alpha in (0.1, 1000.0))
         ]
-        assert record.selection.content() == {
+        assert stored_fields(record.selection) == {
             "scores": expected,
             "undefined": [0, 0],
             "errors": [None, None],

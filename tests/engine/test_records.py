@@ -17,14 +17,13 @@ from mtlrun.engine.packed import (
     stored_digits,
 )
 from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
-from mtlrun.engine.record import Record
-from mtlrun.engine.selection import SearchResult, name_candidates
+from mtlrun.engine.record import Record, SearchResult, name_candidates
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES, FORMATS
 from mtlrun.lab.results import compact_run, write_results
-from mtlrun.utils.io import read_fields
+from mtlrun.utils.io import read_fields, stored_fields
 from mtlrun.utils.outputs import publish
 
 
@@ -168,7 +167,7 @@ def test_results_of_searches_follow_the_order_of_the_experiment():
     column = SearchResult(**scores, undefined=[0] * 4, not_converged=[False] * 4)
     choice = choose(grid, "auc", True, [("key", column)])
     assert choice.chosen == {"lam": 1, "beta": 4}
-    stored = json.loads(json.dumps(choice.content(), sort_keys=True))
+    stored = json.loads(json.dumps(stored_fields(choice), sort_keys=True))
     read = read_fields(SearchResult, stored)
     assert read.best_scores("lam") == {1: 0.9, 2: 0.3}
     assert read.best_scores("beta") == {3: 0.2, 4: 0.9}

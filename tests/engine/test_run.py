@@ -12,8 +12,8 @@ import pytest
 
 from mtlrun.engine.packed import compact
 from mtlrun.engine.plan import job_states
+from mtlrun.engine.record import SearchResult
 from mtlrun.engine.run import run
-from mtlrun.engine.selection import SearchResult
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
 from mtlrun.parallel.progress import PlainProgress

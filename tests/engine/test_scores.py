@@ -10,9 +10,8 @@ import pytest
 
 import mtlrun
 from mtlrun.engine.plan import job_states, rerun_reasons
-from mtlrun.engine.record import SCORES_DIGEST, JobKind, Record
+from mtlrun.engine.record import SCORES_DIGEST, JobKind, Record, Seconds
 from mtlrun.engine.run import run
-from mtlrun.engine.selection import Seconds
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES

@@ -9,8 +9,7 @@ from mtlrun.engine import fit
 from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import score_candidates, train_test_data
 from mtlrun.engine.job import HALVING, choice_of, choose, strong_to_weak
-from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.engine.selection import SearchResult, Seconds
+from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds, candidates
 from mtlrun.errors import ConfigError
 
 

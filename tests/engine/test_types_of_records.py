@@ -4,8 +4,7 @@ import copy
 
 import pytest
 
-from mtlrun.engine.record import Record
-from mtlrun.engine.selection import Seconds
+from mtlrun.engine.record import Record, Seconds
 
 FIT = Record(
     key="a" * 64,

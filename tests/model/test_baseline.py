@@ -9,7 +9,7 @@ from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
-from mtlrun.engine.selection import SearchResult
+from mtlrun.engine.record import SearchResult
 from mtlrun.model.baseline import (
     BETTER,
     EQUAL,

@@ -11,8 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from mtlrun.engine.record import Record, ResultKey
-from mtlrun.engine.selection import SearchResult, Seconds
+from mtlrun.engine.record import Record, ResultKey, SearchResult, Seconds
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED, read_json
 from mtlrun.errors import DataError, UserError, with_arguments

@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.packed import PACKED
-from mtlrun.engine.record import JobKind, Record, ResultKey
-from mtlrun.engine.selection import SearchResult, name_candidates
+from mtlrun.engine.record import (
+    JobKind,
+    Record,
+    ResultKey,
+    SearchResult,
+    name_candidates,
+)
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import AGAIN, RUN_FILE
 from mtlrun.errors import DataError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mtlrun.engine.selection import Seconds
+from mtlrun.engine.record import Seconds
 from mtlrun.lab.experiment.claims import Claim, Expectation
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.engine.record import Record
-from mtlrun.engine.selection import SearchResult
+from mtlrun.engine.record import Record, SearchResult
 from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import (

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from mtlrun.engine.selection import SearchResult
+from mtlrun.engine.record import SearchResult
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.findings import findings
 from mtlrun.lab.report.formats import markdown

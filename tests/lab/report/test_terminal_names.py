@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 from run_folders import stored_experiment
 
-from mtlrun.engine.record import JobKind, Record, ResultKey
-from mtlrun.engine.selection import Seconds
+from mtlrun.engine.record import JobKind, Record, ResultKey, Seconds
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.report import build
