@@ -152,7 +152,7 @@ def predict(
     inputs = [workbook, *chunks, *files_of(model)]
     refuse_inputs(output_file, inputs)
     fitted = load_model(model, trust or ())
-    is_regression = fitted.description.is_regression
+    is_regression = fitted.is_regression
     if labels and is_regression:
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is None and fitted.has_intervals:

@@ -258,7 +258,7 @@ class Comparison:
         DataError, UnknownNameError
             As `predict`.
         """
-        if self.model.description.is_regression:
+        if self.model.is_regression:
             raise UserError("the model predicts numbers, not labels", "Use predict.")
         table = scores_table(self.model, *self.model.read(frame))
         if isinstance(frame, pd.DataFrame):

@@ -148,7 +148,7 @@ class ModelCurves:
         center = 0.0
         scale = 1.0
         outer = self.model.estimator
-        if self.model.description.is_regression and hasattr(outer, "scale_"):
+        if self.model.is_regression and hasattr(outer, "scale_"):
             # Unless tasks are targets, they share one center and scale.
             index = 0
             if self.has_targets_as_tasks and task is not None:
@@ -169,7 +169,7 @@ class ModelCurves:
             name = self.tasks[task]
         else:
             name = (description.targets or ["prediction"])[0]
-        if description.is_regression:
+        if self.model.is_regression:
             return str(name)
         labels = next(iter(self.model.words.values()))
         if self.has_targets_as_tasks:

@@ -78,7 +78,7 @@ def _mean_of_each_task(model: Model) -> np.ndarray:
         means = np.asarray(model.estimator.predict(rows, task_id=tasks))
     else:
         means = np.asarray(model.estimator.predict(rows))[0]
-    if is_regression(model):
+    if model.is_regression:
         return means
     # Labels are -1 and +1.
     return (1 + means) / 2
@@ -128,7 +128,7 @@ def _largest_features(coef: np.ndarray) -> list[int]:
 
 def _quantity(model: Model) -> str:
     """Return the name of the sum that a linear model predicts."""
-    if is_regression(model):
+    if model.is_regression:
         return "prediction"
     if hasattr(model.estimator, "predict_proba"):
         return "log-odds"
@@ -158,11 +158,6 @@ def _scale_note(model: Model) -> str:
     if not transform:
         return ""
     return f"; on the scale of {transform}"
-
-
-def is_regression(model: Model) -> bool:
-    """Whether the targets of a model are numbers."""
-    return model.description.is_regression
 
 
 def task_names(model: Model) -> list[str]:

@@ -36,7 +36,7 @@ from mtlrun.catalog.registry import BASELINES, METHODS
 from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
 from mtlrun.model.checks import check_indices, objects_within
-from mtlrun.model.fitted import Model, ModelDescription
+from mtlrun.model.fitted import Model, ModelDescription, read_description
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import (
     file_json,
@@ -425,7 +425,7 @@ def read_facts(folder: Path) -> ModelDescription:
     DataError
         If the file is missing, does not describe a model, or has been changed.
     """
-    return ModelDescription.read(cleaned(_read_description(folder)))
+    return read_description(cleaned(_read_description(folder)))
 
 
 def model_folder(path: Path) -> Path:

@@ -170,19 +170,14 @@ class ModelDescription:
     cell: str | None = None
     files: dict[str, str] = field(default_factory=dict)
 
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> ModelDescription:
-        """Return the description in the content of ``model.json``."""
-        dataset = {"id": "", **(content.get("dataset") or {})}
-        typed: dict[str, Any] = {"dataset": read_fields(DatasetRef, dataset)}
-        for name, part in (("input", ModelColumns), ("estimator", ModelEstimator)):
-            typed[name] = read_fields(part, content.get(name) or {})
-        return read_fields(cls, {**content, **typed})
 
-    @property
-    def is_regression(self) -> bool:
-        """Whether the targets are numbers."""
-        return self.task_type == "regression"
+def read_description(content: Mapping[str, Any]) -> ModelDescription:
+    """Return the description in the content of ``model.json``."""
+    dataset = {"id": "", **(content.get("dataset") or {})}
+    typed: dict[str, Any] = {"dataset": read_fields(DatasetRef, dataset)}
+    for name, part in (("input", ModelColumns), ("estimator", ModelEstimator)):
+        typed[name] = read_fields(part, content.get(name) or {})
+    return read_fields(ModelDescription, {**content, **typed})
 
 
 class Model(BaseEstimator):
@@ -239,7 +234,7 @@ class Model(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "classifier"
-        if self.description.is_regression:
+        if self.is_regression:
             tags.estimator_type = "regressor"
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
@@ -255,9 +250,14 @@ class Model(BaseEstimator):
         """The same facts, typed."""
         facts, description = self.__dict__.get("_described", (None, None))
         if description is None or facts is not self.facts:
-            description = ModelDescription.read(self.about)
+            description = read_description(self.about)
             self._described = (self.facts, description)
         return description
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the targets are numbers."""
+        return self.description.task_type == "regression"
 
     @property
     def ragged(self) -> bool:
@@ -367,7 +367,7 @@ class Model(BaseEstimator):
     def classes_(self) -> Any:
         """Original labels; a list of them for several targets."""
         model = self._now()
-        if model.description.is_regression or not self.__sklearn_is_fitted__():
+        if model.is_regression or not self.__sklearn_is_fitted__():
             raise AttributeError("classes_ exists for fitted classifiers")
         if model.by_task:
             labels = list(chain.from_iterable(model.words.values()))
@@ -612,7 +612,7 @@ class Model(BaseEstimator):
             return chances[0]
         return chances
 
-    @available_if(lambda self: not self.description.is_regression)
+    @available_if(lambda self: not self.is_regression)
     @with_arguments
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of the labels of a data frame.
@@ -641,7 +641,7 @@ class Model(BaseEstimator):
         if predicted.ndim == 2:
             y = ordered_columns(y, model.target_names)
         truth = np.asarray(y, dtype=predicted.dtype).reshape(predicted.shape)
-        if self.description.is_regression:
+        if self.is_regression:
             return float(r2_score(truth, predicted))
         true_labels = [normalized(str(label)) for label in truth.ravel()]
         labels = [normalized(str(label)) for label in predicted.ravel()]
@@ -814,7 +814,7 @@ class Model(BaseEstimator):
         UserError
             If the model has none.
         """
-        if self.description.is_regression:
+        if self.is_regression:
             raise UserError(
                 "the model predicts numbers, not probabilities",
                 "Leave out --proba, or use predict.",
@@ -837,7 +837,7 @@ class Model(BaseEstimator):
 
         They have shape (n,), or (n, n_targets) for several targets.
         """
-        if self.description.is_regression:
+        if self.is_regression:
             return _without_single_column(self.in_units(self.scores(X, task_id)))
         signs = self.labels(X, task_id)
         if not self.description.labels:

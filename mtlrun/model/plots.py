@@ -474,7 +474,7 @@ def estimate_pictures(
 
 def _target_name(model: Model) -> str:
     """Return the unit of predictions: the target, or log-odds."""
-    if not model.description.is_regression:
+    if not model.is_regression:
         return "log-odds"
     targets = model.description.targets or ["target"]
     return sanitize(str(targets[0])) if len(targets) == 1 else "target"

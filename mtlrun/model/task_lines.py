@@ -143,7 +143,7 @@ class _TaskLines:
             dataset = dataset.with_elapsed()
         self.model = model
         self.dataset = dataset
-        self.has_labels = not model.description.is_regression
+        self.has_labels = not model.is_regression
         self.position, self.column = number_column(model, column)
         self.X: Array = dense(dataset.X)
         if self.X.shape[1] != schema.n_features:

@@ -156,7 +156,7 @@ class Trained:
             description.config,
             self.tested,
             coefficients,
-            regression=description.is_regression,
+            regression=self.model.is_regression,
         )
 
 
