@@ -176,11 +176,6 @@ class Seconds:
     search: float | None = None
     limit: float | None = None
 
-    @property
-    def total_or_fit(self) -> float | None:
-        """Seconds of the job; of its fit if they are all that is stored."""
-        return self.fit if self.total is None else self.total
-
 
 @dataclass
 class SearchResult:

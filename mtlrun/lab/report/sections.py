@@ -629,7 +629,10 @@ def _search_seconds(record: Record) -> float:
 
 
 def _total_seconds(record: Record) -> float:
-    return record.seconds.total_or_fit or 0.0
+    seconds = record.seconds
+    if seconds.total is None:
+        return seconds.fit or 0.0
+    return seconds.total
 
 
 # ------------------------------------------------------------ every job
