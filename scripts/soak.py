@@ -419,13 +419,13 @@ def table(store: Path, result: Path) -> str:
     """Return the table of an experiment, made of records that took no time; changes
     them.
     """
-    from mtlrun.engine.record import Record
+    from mtlrun.engine.record import Record, Seconds
     from mtlrun.lab.report.build import build_report
     from mtlrun.lab.report.formats import render
 
     for path in store.glob("cells/*.json"):
         record = Record.from_line(path.read_text())
-        path.write_text(replace(record, seconds={}, environment={}).line())
+        path.write_text(replace(record, seconds=Seconds(), environment={}).line())
     return render(build_report(result), "csv")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mtlrun.engine.job import choose
-from mtlrun.engine.record import JobKind, Record
+from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds
 from mtlrun.lab.stored import StoredExperiment, upgrade
 from mtlrun.utils.io import sealed
 
@@ -130,7 +130,7 @@ class FolderMaker:
                 "one_class_train": 1 + trial,
                 "undefined_auc": 1,
             },
-            seconds={"fit": fit, "fit_all": [fit, fit, fit], "predict": 0.01},
+            seconds=Seconds(fit=fit, fit_all=[fit, fit, fit], predict=0.01),
             solver={"n_iter": 10, "converged": True, "gap": 1e-5, "objective": 3.5},
             environment={
                 "threads": 1,
@@ -142,6 +142,8 @@ class FolderMaker:
             },
         )
         for name, value in fields.items():
+            if name == "selection":
+                value = SearchResult(**value)
             setattr(record, name, value)
         self.records[dataset, method, trial] = record
         return record
@@ -163,7 +165,7 @@ class FolderMaker:
             error=error,
             metrics={},
             per_task={},
-            seconds={},
+            seconds=Seconds(),
             solver={},
             counts={},
         )
@@ -212,7 +214,7 @@ class FolderMaker:
             "metrics": {},
             "per_task": {},
             "counts": {},
-            "seconds": {"total": 1.0},
+            "seconds": Seconds(total=1.0),
             "solver": {},
             **fields,
         }
@@ -225,7 +227,7 @@ class FolderMaker:
         trial: int,
         grid: dict[str, list[Any]],
         *folds: list[float | None],
-    ) -> dict[str, Any]:
+    ) -> SearchResult:
         """Let a search select the parameters of a job, from the scores of all
         candidates by fold (None: failed).
         """
@@ -234,12 +236,13 @@ class FolderMaker:
             errors = [
                 None if score is not None else "ValueError: no" for score in scores
             ]
-            column = {
-                "scores": scores,
-                "errors": errors,
-                "undefined": [0] * len(scores),
-            }
-            column |= {"not_converged": [False] * len(scores), "warm_started": False}
+            column = SearchResult(
+                scores=scores,
+                errors=errors,
+                undefined=[0] * len(scores),
+                not_converged=[False] * len(scores),
+                warm_started=False,
+            )
             columns.append((f"{dataset} {method} {trial} {number}", column))
         record = self.records[dataset, method, trial]
         assert record is not None

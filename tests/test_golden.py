@@ -97,7 +97,7 @@ def numbers_of_cell(job: Job) -> dict[str, float | None]:
         selection = choice_of(
             job, [compute_job(fold, None, None)[0] for fold in job.folds]
         )
-        chosen = selection["chosen"]
+        chosen = selection.chosen
     record, _ = compute_job(job, chosen, None)
     first = {
         f"{name} of the first task": values[0]

@@ -79,11 +79,7 @@ class MetricInfo:
 _STORED_INTERFACES = json.loads(declarations.INTERFACES)
 #: Name of a metric -> its properties.
 METRIC_INFO = {
-    name: MetricInfo(
-        greater_is_better=stored["greater_is_better"],
-        needs=stored["needs"],
-        task_variance=stored.get("task_variance", False),
-    )
+    name: MetricInfo(**stored)
     for name, stored in json.loads(declarations.METRICS).items()
 }
 #: Quantity of an analysis -> its words in tables and figures.

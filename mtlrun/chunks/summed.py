@@ -332,7 +332,14 @@ class FoldSearch:
                 continue
             results = next(fitted)
             if path is not None:
-                _store_errors(path, results)
+                # Write the errors of all candidates on the folds that a training part
+                # lacks.
+                arrays = {"seconds": np.array([part.seconds for part in results])}
+                for index, part in enumerate(results):
+                    for position, errors in enumerate(part.errors):
+                        arrays[f"{index}-{position}"] = errors
+                with replacing(path) as new_file, new_file.open("wb") as stream:
+                    np.savez(stream, **arrays)  # type: ignore[arg-type]
             yield results
 
     def _add(self, label: str, left_out: tuple[int, ...], part: PartErrors) -> None:
@@ -412,18 +419,8 @@ def _is_kept(path: Path | None) -> bool:
     return path is not None and path.is_file()
 
 
-def _store_errors(path: Path, results: Sequence[PartErrors]) -> None:
-    """Write the errors of all candidates on the folds that a training part lacks."""
-    arrays = {"seconds": np.array([part.seconds for part in results])}
-    for index, part in enumerate(results):
-        for position, errors in enumerate(part.errors):
-            arrays[f"{index}-{position}"] = errors
-    with replacing(path) as new_file, new_file.open("wb") as stream:
-        np.savez(stream, **arrays)  # type: ignore[arg-type]
-
-
 def _load_errors(path: Path, n_candidates: int, n_folds: int) -> list[PartErrors]:
-    """Return what `_store_errors` wrote."""
+    """Return the errors that `FoldSearch` wrote."""
     results = []
     with np.load(path, allow_pickle=False) as arrays:
         for index in range(n_candidates):

@@ -346,7 +346,17 @@ def ensure_data(
                 fetch_dataset(card, variant=variant, data_dir=folder, report=report)
                 say(f"data set {card.id}: downloaded and verified", error=True)
     except UserError as error:
-        remedy = _with_demo(error.remedy, experiment, data_dir, options)
+        # Add the command of the demo profile to a remedy.
+        from mtlrun.lab.plan import rerun_command
+
+        lines = [error.remedy] if error.remedy else []
+        if DEMO in experiment.profiles and experiment.profile != DEMO:
+            demo = dataclasses.replace(
+                experiment, profile=DEMO, overrides=(), others=()
+            )
+            command = [rerun_command(demo, data_dir), *map(shlex.quote, options)]
+            lines.append(f"To run without any download: {' '.join(command)}")
+        remedy = "\n".join(lines)
         raise DataError(error.message, remedy) from None
 
 
@@ -421,20 +431,3 @@ def size_of(files: Sequence[FileSpec]) -> str:
         # The sizes of some files are unknown.
         text += " and more"
     return text
-
-
-def _with_demo(
-    remedy: str | None,
-    experiment: Experiment,
-    data_dir: Path | None,
-    options: Sequence[str],
-) -> str:
-    """Add the command of the demo profile to a remedy."""
-    from mtlrun.lab.plan import rerun_command
-
-    lines = [remedy] if remedy else []
-    if DEMO in experiment.profiles and experiment.profile != DEMO:
-        demo = dataclasses.replace(experiment, profile=DEMO, overrides=(), others=())
-        command = [rerun_command(demo, data_dir), *map(shlex.quote, options)]
-        lines.append(f"To run without any download: {' '.join(command)}")
-    return "\n".join(lines)

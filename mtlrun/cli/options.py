@@ -22,11 +22,15 @@ WHAT = "What to run"
 OUT = "Output"
 OUTPUT_DEFAULT = Path("results") / "runs"
 #: Environment variables that are read for options that are not given.
+JOBS_VARIABLE = "MTLRUN_JOBS"
+OUTPUT_VARIABLE = "MTLRUN_OUTPUT"
+DATA_VARIABLE = "MTLRUN_DATA"
+PROFILE_VARIABLE = "MTLRUN_PROFILE"
 VARIABLES = {
-    "jobs": "MTLRUN_JOBS",
-    "output": "MTLRUN_OUTPUT",
-    "data-dir": "MTLRUN_DATA",
-    "profile": "MTLRUN_PROFILE",
+    "jobs": JOBS_VARIABLE,
+    "output": OUTPUT_VARIABLE,
+    "data-dir": DATA_VARIABLE,
+    "profile": PROFILE_VARIABLE,
 }
 
 
@@ -159,7 +163,7 @@ def file_or_folder(
         File to write.
     """
     if out is None and output.suffix.lower() in endings:
-        return Path(os.environ.get(VARIABLES["output"]) or OUTPUT_DEFAULT), output
+        return Path(os.environ.get(OUTPUT_VARIABLE) or OUTPUT_DEFAULT), output
     return _refuse_file(output), out
 
 
@@ -390,7 +394,7 @@ Profile = Annotated[
         "or full (the paper's protocol); some have others, such as real (the real "
         "data sets at hand), see mtlrun show. Default: quick.",
         autocompletion=profiles,
-        envvar=VARIABLES["profile"],
+        envvar=PROFILE_VARIABLE,
     ),
 ]
 Overrides = Annotated[
@@ -434,7 +438,7 @@ DataDir = Annotated[
         WHAT,
         "DIR",
         "Folder of the data sets. Default: the user's cache folder.",
-        envvar=VARIABLES["data-dir"],
+        envvar=DATA_VARIABLE,
     ),
 ]
 _JOBS = option(
@@ -444,7 +448,7 @@ _JOBS = option(
     "fits run one by one.",
     "--jobs",
     "-j",
-    envvar=VARIABLES["jobs"],
+    envvar=JOBS_VARIABLE,
 )
 Jobs = Annotated[int, _JOBS]
 #: None: one process, or all workers of a Dask cluster.
@@ -509,7 +513,7 @@ Output = Annotated[
         "-o",
         callback=_refuse_file,
         show_default=False,
-        envvar=VARIABLES["output"],
+        envvar=OUTPUT_VARIABLE,
     ),
 ]
 #: Option of commands that read a run and may write one file (see `file_or_folder`).
@@ -523,7 +527,7 @@ OutputOrFile = Annotated[
         "--output",
         "-o",
         show_default=False,
-        envvar=VARIABLES["output"],
+        envvar=OUTPUT_VARIABLE,
     ),
 ]
 Out = Annotated[Path | None, option(OUT, "FILE", "File to write, and nothing else.")]

@@ -157,7 +157,7 @@ def predict(
     inputs = [workbook, *chunks, *files_of(model)]
     refuse_inputs(output_file, inputs)
     fitted = load_model(model, trust or ())
-    is_regression = fitted.about["task_type"] == "regression"
+    is_regression = fitted.is_regression
     if labels and is_regression:
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is None and fitted.has_intervals:
@@ -383,8 +383,8 @@ def _as_in_file(table: pd.DataFrame, fitted: Model, new: NewRows) -> pd.DataFram
     if new.table is None:
         return table.assign(row=range(1, len(table) + 1))
     frame = new.table.frame
-    extra_columns = dict.fromkeys(fitted.about["input"].get("kept", ()))
-    targets = set(fitted.about.get("targets", ()))
+    extra_columns = dict.fromkeys(fitted.description.input.kept)
+    targets = set(fitted.description.targets)
     for name in new.ignored:
         if name in frame and name not in targets and is_identifier(frame[name]):
             extra_columns[name] = None
@@ -411,7 +411,7 @@ def _rows(
     else:
         new = _read_dataset(fitted, data, data_dir)
     # Files often have the targets, too, which need no message.
-    targets = set(fitted.about.get("targets", ()))
+    targets = set(fitted.description.targets)
     ignored = [name for name in new.ignored if name not in targets]
     if ignored and not quiet:
         say(f"{data}: not used by the model: {listed(ignored)}", error=True)
@@ -452,28 +452,28 @@ def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> NewRows:
     from mtlrun.data.roles.schema import NewRows
     from mtlrun.data.sets.load import load_dataset
 
-    trained_on = fitted.about["dataset"]
+    trained_on = fitted.description.dataset
     options = {}
-    if id == trained_on["id"]:
-        options = trained_on["options"]
+    if id == trained_on.id:
+        options = trained_on.options
     dataset = load_dataset(id, data_dir=data_dir, **options)
-    needed = fitted.about["input"]
-    if needed.get("clock") and id != trained_on["id"]:
+    needed = fitted.description.input
+    if needed.clock and id != trained_on.id:
         raise DataError(
             f"data set {id} counts the time since its own first rows, the model since "
-            f"those of {trained_on['id']}",
+            f"those of {trained_on.id}",
             "Predict the file of the data set instead of its name.",
         )
-    if needed.get("levels"):
+    if needed.levels:
         dataset = dataset.with_levels()
-    elif dataset.clock and dataset.clock.last_column in needed["names"]:
+    elif dataset.clock and dataset.clock.last_column in needed.names:
         dataset = dataset.with_elapsed()
-    has_other_size = dataset.n_features != needed["n_features"]
-    if has_other_size or dataset.strings != needed["strings"]:
+    has_other_size = dataset.n_features != needed.n_features
+    if has_other_size or dataset.strings != needed.strings:
         raise DataError(
             f"data set {id} has {counted(dataset.n_features, 'feature')}, but the "
-            f"model needs {needed['n_features']}",
-            f"The model was trained on {trained_on['id']}; new rows for it can also "
+            f"model needs {needed.n_features}",
+            f"The model was trained on {trained_on.id}; new rows for it can also "
             "come from a file.",
         )
     tasks = None

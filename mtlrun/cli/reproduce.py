@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mtlrun.lab.experiment.spec import Experiment
     from mtlrun.lab.plan import Plan
     from mtlrun.lab.report.build import Report
-    from mtlrun.lab.report.summary import Overview, RunReport
+    from mtlrun.lab.report.summary import RunReport
 
 #: Profile of `mtlrun reproduce all` if none is given.
 DEFAULT_PROFILE = "quick"
@@ -198,7 +198,32 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
         say(f"warning: {text}", error=True)
     check_interpretation(experiment, request.interpretation)
     if not request.quiet:
-        _print_experiment(experiment)
+        # Print the size of an experiment to stderr; stdout is for results.
+        from mtlrun.lab.scenarios import scenarios
+
+        spec = experiment.spec
+        sizes: dict[str, list[int]] = {}
+        if spec.datasets:
+            sizes["data set"] = [len(spec.datasets)]
+        if spec.sweep:
+            sizes["value"] = [len(spec.sweep.values)]
+        sizes["method"] = [len(spec.methods)]
+        # The number of splits may differ between data sets.
+        trials = sorted({scenario.trials for scenario in scenarios(spec)})
+        sizes["repeat" if spec.is_analysis else "split"] = trials
+        parts = []
+        for name, numbers in sizes.items():
+            if numbers:
+                plural = "s" if numbers[-1] > 1 else ""
+                parts.append(f"{'/'.join(map(str, numbers))} {name}{plural}")
+        data = (
+            ", ".join(dataset.name for dataset in spec.datasets) or "published numbers"
+        )
+        say(f"{experiment.id}: {spec.title}", error=True)
+        say(
+            f"profile {experiment.profile}: {' x '.join(parts)}; data: {data}",
+            error=True,
+        )
     if request.dry_run:
         missing = missing_data(experiment, request.data_dir)
         if missing:
@@ -224,30 +249,6 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
     if request.show:
         open_page(run_plan.folder / REPORT)
     return exit_code
-
-
-def _print_experiment(experiment: Experiment) -> None:
-    """Print the size of an experiment to stderr; stdout is for results."""
-    from mtlrun.lab.scenarios import scenarios
-
-    spec = experiment.spec
-    sizes: dict[str, list[int]] = {}
-    if spec.datasets:
-        sizes["data set"] = [len(spec.datasets)]
-    if spec.sweep:
-        sizes["value"] = [len(spec.sweep.values)]
-    sizes["method"] = [len(spec.methods)]
-    # The number of splits may differ between data sets.
-    trials = sorted({scenario.trials for scenario in scenarios(spec)})
-    sizes["repeat" if spec.is_analysis else "split"] = trials
-    parts = []
-    for name, numbers in sizes.items():
-        if numbers:
-            plural = "s" if numbers[-1] > 1 else ""
-            parts.append(f"{'/'.join(map(str, numbers))} {name}{plural}")
-    data = ", ".join(dataset.name for dataset in spec.datasets) or "published numbers"
-    say(f"{experiment.id}: {spec.title}", error=True)
-    say(f"profile {experiment.profile}: {' x '.join(parts)}; data: {data}", error=True)
 
 
 def _print_plan(run_plan: Plan, force: bool) -> None:
@@ -285,7 +286,19 @@ def _compute_and_report(run_plan: Plan, request: Request) -> int:
     """Compute what is missing, print and write the report; return the exit code."""
     summary = request.compute(run_plan)
     if summary.unchanged and request.form is None and not request.check:
-        _print_unchanged(run_plan)
+        # Print the report of a run in which nothing had to be computed.
+        from mtlrun.lab.terminal_text import keep_text, kept_text, report_state
+
+        folder = run_plan.folder
+        terminal = terminal_properties()
+        state = report_state(run_plan, terminal)
+        text = kept_text(folder, state)
+        if text is None:
+            text = report_text(_written_report(run_plan, unchanged=True))
+            # Another process may have changed the files meanwhile.
+            if report_state(run_plan, terminal) == state:
+                keep_text(folder, state, text)
+        print_text(text, folder)
         return summary.exit_code
     from mtlrun.lab.report.build import check_problems
 
@@ -302,26 +315,6 @@ def _compute_and_report(run_plan: Plan, request: Request) -> int:
     if request.check and not report_problems(check_problems(run_report)):
         return 1
     return summary.exit_code
-
-
-def _print_unchanged(run_plan: Plan) -> None:
-    """Print the report of a run in which nothing had to be computed.
-
-    Its text is kept for the next time, since building it takes longer than everything
-    else that such a run does.
-    """
-    from mtlrun.lab.terminal_text import keep_text, kept_text, report_state
-
-    folder = run_plan.folder
-    terminal = terminal_properties()
-    state = report_state(run_plan, terminal)
-    text = kept_text(folder, state)
-    if text is None:
-        text = report_text(_written_report(run_plan, unchanged=True))
-        # Another process may have changed the files meanwhile.
-        if report_state(run_plan, terminal) == state:
-            keep_text(folder, state, text)
-    print_text(text, folder)
 
 
 def _written_report(run_plan: Plan, *, unchanged: bool) -> Report:
@@ -395,7 +388,24 @@ def reproduce_all(request: Request) -> int:
         _print_plans(batch, request.force)
         return 0
     outcome = _compute_all(batch, request)
-    overview = _overview(batch, outcome, request)
+    # The summary of the paper items that were computed.
+    from mtlrun.lab.report.summary import Overview
+
+    command = ["mtlrun", "reproduce", "all"]
+    if request.profile:
+        command += ["--profile", request.profile]
+    if request.interpretation:
+        command += ["--interpretation", request.interpretation]
+    if request.seed is not None:
+        command += ["--seed", str(request.seed)]
+    for text in request.only or ():
+        command += ["--only", text]
+    overview = Overview(
+        sorted(outcome.entries, key=lambda entry: entry.path),
+        left_out={**batch.left_out, **outcome.unfinished},
+        profile=request.profile,
+        command=shlex.join(command),
+    )
     print_summary(overview, request.output_dir, request.form)
     for name, error in batch.refused.items():
         say(f"error: {name}: {error.shell_text}", error=True)
@@ -468,7 +478,19 @@ def _compute_all(batch: Batch, request: Request) -> _Outcome:
             profile = run_plan.experiment.profile
             say(f"== {progress} {name}, profile {profile}", error=True)
         try:
-            _compute_one(run_plan, request, outcome)
+            # Compute the plan, write its report and print a short summary.
+            from mtlrun.lab.report.summary import RunReport
+            from mtlrun.lab.results import write_results
+
+            summary = request.compute(run_plan)
+            outcome.interrupted = summary.interrupted
+            outcome.failed = outcome.failed or bool(summary.n_failed)
+            report = write_results(run_plan)
+            folder = run_plan.folder.relative_to(request.output_dir).as_posix()
+            outcome.entries.append(RunReport(folder, report))
+            if not request.quiet:
+                for line in report.summary:
+                    say(line, error=True)
         except KeyboardInterrupt:
             outcome.interrupted = True
             outcome.unfinished[name] = "interrupted"
@@ -484,40 +506,3 @@ def _compute_all(batch: Batch, request: Request) -> _Outcome:
             outcome.unfinished[name] = reason
             say(f"error: {name}: {reason} (a bug; --debug shows where)", error=True)
     return outcome
-
-
-def _compute_one(run_plan: Plan, request: Request, outcome: _Outcome) -> None:
-    """Compute one plan, write its report and print a short summary."""
-    from mtlrun.lab.report.summary import RunReport
-    from mtlrun.lab.results import write_results
-
-    summary = request.compute(run_plan)
-    outcome.interrupted = summary.interrupted
-    outcome.failed = outcome.failed or bool(summary.n_failed)
-    report = write_results(run_plan)
-    folder = run_plan.folder.relative_to(request.output_dir).as_posix()
-    outcome.entries.append(RunReport(folder, report))
-    if not request.quiet:
-        for line in report.summary:
-            say(line, error=True)
-
-
-def _overview(batch: Batch, outcome: _Outcome, request: Request) -> Overview:
-    """Return the summary of the paper items that were computed."""
-    from mtlrun.lab.report.summary import Overview
-
-    command = ["mtlrun", "reproduce", "all"]
-    if request.profile:
-        command += ["--profile", request.profile]
-    if request.interpretation:
-        command += ["--interpretation", request.interpretation]
-    if request.seed is not None:
-        command += ["--seed", str(request.seed)]
-    for text in request.only or ():
-        command += ["--only", text]
-    return Overview(
-        sorted(outcome.entries, key=lambda entry: entry.path),
-        left_out={**batch.left_out, **outcome.unfinished},
-        profile=request.profile,
-        command=shlex.join(command),
-    )

@@ -390,7 +390,7 @@ def train(
     """
     from mtlrun.lab.experiment.load import chunk_training, load_training
     from mtlrun.lab.training import train as fit
-    from mtlrun.model.baseline import baseline_warnings
+    from mtlrun.model.baseline import TrainingResult, baseline_warnings
     from mtlrun.model.explanation import saved_part_lines
     from mtlrun.model.train import PAGE, training_lines
     from mtlrun.parallel.pool import Pool
@@ -437,18 +437,19 @@ def train(
         )
     if trained.up_to_date:
         say("up to date: this model has been trained before")
-    for line in training_lines(trained.result):
+    result = TrainingResult.read(trained.result)
+    for line in training_lines(result):
         say(line)
     for line in saved_part_lines(trained.folder):
         say(line)
-    for line in baseline_warnings(trained.result):
+    for line in baseline_warnings(result):
         say(f"warning: {line}", error=True, style="red")
     say(f"model: {trained.folder}")
     page = trained.folder / PAGE
     if page.is_file():
         say(f"report: {page}")
-    if trained.result["status"] != "ok":
-        reason = trained.result["solver"].get("message")
+    if result.status != "ok":
+        reason = result.solver.message
         if not reason:
             reason = "the solver stopped before it reached its tolerance"
         say(f"warning: not converged: {reason}", error=True)

@@ -324,7 +324,17 @@ def named_candidates(
             label = name.partition(":")[2]
             if label in selected.keys() | standard.keys() | METHODS.keys():
                 label = name
-            _check_class(name)
+            # Refuse a class that cannot be created without parameters.
+            # Its error names what is missing, without importing anything.
+            class_path(name)
+            try:
+                build(name)
+            except TypeError as error:
+                raise ConfigError(
+                    f"{name!r} cannot be created without parameters: {error}",
+                    "Use a training file or an experiment, which set parameters: method: "
+                    "{estimator: ..., params: ...}.",
+                ) from None
             family = unassigned.pop(name, USER_DEFINED)
             candidate = Candidate(label, family, class_path(name))
             candidate = _scaled(_keeping_groups(candidate, dataset), dataset)
@@ -411,20 +421,6 @@ def _unknown_method(name: str, standard: Mapping[str, Candidate]) -> UnknownName
         f"{', '.join(standard)}."
     )
     return error
-
-
-def _check_class(name: str) -> None:
-    """Refuse a class that cannot be created without parameters."""
-    # Its error names what is missing, without importing anything.
-    class_path(name)
-    try:
-        build(name)
-    except TypeError as error:
-        raise ConfigError(
-            f"{name!r} cannot be created without parameters: {error}",
-            "Use a training file or an experiment, which set parameters: method: "
-            "{estimator: ..., params: ...}.",
-        ) from None
 
 
 def _for_labels(name: str, dataset: Dataset) -> str:

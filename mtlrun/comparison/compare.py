@@ -53,8 +53,8 @@ from mtlrun.comparison.protocol import (
     Protocol,
     brief_facts,
     check_parts,
-    design_of,
     facts_of,
+    question_of,
     sizes_of,
 )
 from mtlrun.comparison.racing import raced_labels
@@ -160,7 +160,7 @@ def compare_table(
             "--calibrate needs targets that are labels", "Leave it out for regression."
         )
     protocol = Protocol.of(dataset, options)
-    if options.curve and protocol.split["kind"] != "kfold":
+    if options.curve and protocol.split.kind != "kfold":
         raise ConfigError(
             "--curve needs cross-validation, not a file of test rows",
             "Leave out --curve or --test.",
@@ -429,7 +429,7 @@ class _Session:
         rows, as long as the time is enough for a split with the next share. One split
         with all rows is better than all splits with a part, which favors pooling.
         """
-        if self.options.curve or self.protocol.split["kind"] != "kfold":
+        if self.options.curve or self.protocol.split.kind != "kfold":
             return 1.0
         n_rows = self.dataset.n_samples
         shares = [share for share in TRIED_SHARES if share * n_rows >= MIN_THINNED_ROWS]
@@ -442,7 +442,7 @@ class _Session:
             allowed = MAX_SHARE_OF_FIRST_METHODS * (deadline - clock.monotonic())
             if usual / share <= allowed:
                 return 1.0
-            schedule.is_trial = True
+            schedule.is_probe = True
             schedule.finished = self._reporter(schedule, facts, finished)
             entries = schedule.run()
             seconds = sum(sum(entry.seconds) for entry in entries)
@@ -470,7 +470,7 @@ class _Session:
         for (label, trial), job in schedule.computed_jobs().items():
             keys.append({"method": label, "trial": trial, "key": job.key})
         roles = self.source.roles
-        question = f"{design_of(self.dataset)}: {', '.join(self.dataset.targets)}"
+        question = f"{question_of(self.dataset)}: {', '.join(self.dataset.targets)}"
         if roles.task is not None:
             question += f" by {roles.task}"
         for detail in (roles.time, roles.group, roles.transform):
@@ -479,7 +479,7 @@ class _Session:
         compare_json = {
             "options": self.options.protocol_options(),
             "metric": self.protocol.metric,
-            "split": self.protocol.split,
+            "split": self.protocol.split.of_all_trials,
             "question": question,
             "cells": keys,
         }
@@ -705,7 +705,7 @@ class _Session:
         factor = FINAL_FIT_FACTOR
         if self.options.calibrate:
             factor = CALIBRATED_FIT_FACTOR
-        seconds = max(entry.fit_seconds) / self.protocol.split.get("train", 1)
+        seconds = max(entry.fit_seconds) / self.protocol.train_share
         return factor * seconds <= budget_end - clock.monotonic()
 
     def _fit(
@@ -752,7 +752,7 @@ class _Session:
             other_kind = "known"
         job = schedule.jobs[models.label, 0]
         model = models.trained.model
-        params = model.about["estimator"]["params"]
+        params = model.description.estimator.params
         errors = {tested_kind: errors_of_folds(evaluation, predicted)}
         if has_std(model.estimator):
             # Records hold predictions without their standard deviations.
@@ -765,7 +765,7 @@ class _Session:
                 job, self.dataset, params, new_tasks=not has_new_tasks
             )
         facts, sentences = interval_facts(errors, self.dataset)
-        model.about["intervals"] = facts
+        model.facts = {**model.about, "intervals": facts}
         lines = [f"{models.label}: {sentence}" for sentence in sentences]
         lines += transform_advice(errors, self.dataset)
         board.facts += lines
@@ -785,9 +785,9 @@ def _coefficients(trained: Trained) -> pd.DataFrame | None:
     coef = getattr(model.estimator, "coef_", None)
     if coef is None:
         return None
-    names = model.step.get_feature_names_out(model.about["input"]["names"])
+    names = model.step.get_feature_names_out(model.description.input.names)
     # The rows of an estimator of several outputs are in the order of the tasks.
     order = getattr(model.estimator, "tasks_", range(len(coef)))
-    tasks = [model.about["tasks"][t] for t in np.asarray(order, dtype=int)]
+    tasks = [model.description.tasks[t] for t in np.asarray(order, dtype=int)]
     intercepts = np.broadcast_to(model.estimator.intercept_, len(coef))
     return coefficient_frame(tasks, intercepts, coef, names)

@@ -616,23 +616,22 @@ class ComparisonPictures:
             raise ValueError("its lists of tasks differ in length")
         if held_out is not None and not held_out.is_of_tasks(len(tasks)):
             raise ValueError(f"{predictions.name} has other tasks")
+        fields: dict[str, Any] = {}
+        for name in ("title", "measure", "metric", "baseline", "reference"):
+            fields[name] = str(content[name])
+        for name in ("has_labels", "has_shared_rows"):
+            fields[name] = bool(content[name])
+        for name in ("methods", "without_probabilities"):
+            fields[name] = _texts(content[name])
+        for name in ("gains", "method_gains"):
+            fields[name] = _intervals(content[name])
         return cls(
-            title=str(content["title"]),
-            measure=str(content["measure"]),
-            metric=str(content["metric"]),
+            **fields,
             smallest=float(content["smallest_gain"]),
-            gains=_intervals(content["gains"]),
-            baseline=str(content["baseline"]),
             task_gains=task_gains,
             tasks=tasks,
             sizes=sizes,
-            methods=_texts(content["methods"]),
-            reference=str(content["reference"]),
-            method_gains=_intervals(content["method_gains"]),
             matrix=matrix,
-            has_labels=bool(content["has_labels"]),
-            has_shared_rows=bool(content["has_shared_rows"]),
-            without_probabilities=_texts(content["without_probabilities"]),
             held_out=held_out,
             # Comparisons of earlier versions have none.
             curve_gains=_intervals(content.get("curve_gains", [])),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,6 @@ from mtlrun.engine.job import (
     JobBuilder,
     Scoring,
     Search,
-    Split,
     searched_method,
 )
 from mtlrun.engine.plan import JobPlan, PlannedJob
@@ -66,7 +65,7 @@ class ComparisonJobs:
     def _jobs(self, candidate: Candidate, trials: Iterable[int]) -> list[Job]:
         return self._builder.jobs(
             Method(candidate.estimator, params=candidate.params),
-            [Split(**self.protocol.split, trial=trial) for trial in trials],
+            [replace(self.protocol.split, trial=trial) for trial in trials],
             Scoring((self.protocol.metric,), keep=(KEEP,)),
             features=Features(candidate.features or TABLE),
             search=self._search(candidate),
@@ -130,7 +129,7 @@ class ComparisonJobs:
             "id": self._id,
             "title": f"{candidate.label} on {self.dataset.title}",
             "kind": "train",
-            "split": dict(self.protocol.split),
+            "split": self.protocol.split.of_all_trials,
             "metrics": [self.protocol.metric],
             "features": candidate.features or TABLE,
             "keep": [KEEP],

@@ -6,7 +6,6 @@ The protocol follows from the table and the options. `facts_of` describes it for
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -43,7 +42,7 @@ from mtlrun.data.splits import (
     split_rows,
 )
 from mtlrun.engine.evaluation import one_class
-from mtlrun.engine.job import TABLE_WITH_LEVELS, split_seed
+from mtlrun.engine.job import TABLE_WITH_LEVELS, Split, split_seed
 from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.metrics import METRICS, get_metric
 from mtlrun.show.quantities import AUC, NMSE
@@ -85,7 +84,7 @@ class Protocol:
         Loss that is accepted for a model that may be better.
     """
 
-    split: dict[str, Any]
+    split: Split
     n_splits: int
     n_inner_folds: int
     metric: str
@@ -107,7 +106,7 @@ class Protocol:
             If the metric cannot be computed for the targets.
         """
         protocol = cls(
-            split={"kind": "kfold", "folds": options.splits},
+            split=Split("kfold", folds=options.splits),
             n_splits=1,
             n_inner_folds=options.folds,
             metric=_metric(options.metric, dataset),
@@ -125,7 +124,7 @@ class Protocol:
         """Return the protocol with its folds and repeats, or with the test file."""
         if dataset.splits:
             name, splits = next(iter(dataset.splits.items()))
-            split = {"kind": "published", "name": name}
+            split = Split("published", name=name)
             return replace(self, split=split, n_splits=len(splits))
         if ORDER in dataset.source:
             # Later folds have fewer training rows, in which nothing can be searched.
@@ -142,7 +141,7 @@ class Protocol:
             n_folds = min(options.splits, dataset.n_samples)
         protocol = replace(
             self,
-            split={"kind": "kfold", "folds": max(n_folds, 2)},
+            split=Split("kfold", folds=max(n_folds, 2)),
             n_splits=n_folds,
         )
         if n_folds < 2 or dataset.source.keys() & {TIME, ORDER}:
@@ -173,7 +172,7 @@ class Protocol:
 
         The same folds, counted twice, would only narrow the intervals.
         """
-        n_folds = self.split["folds"]
+        n_folds = self.split.folds or 0
         partitions = set()
         for repeat in range(n_repeats):
             seed = self._split_seed(dataset, repeat * n_folds)
@@ -187,20 +186,25 @@ class Protocol:
     @property
     def train(self) -> float:
         """Approximate share of the rows that is trained on."""
-        folds = self.split.get("folds", SPLITS)
-        return (1 - 1 / float(folds)) * float(self.split.get("train", 1))
+        folds = self.split.folds or SPLITS
+        return (1 - 1 / float(folds)) * self.train_share
+
+    @property
+    def train_share(self) -> float:
+        """Share of the training rows of each task that is trained on."""
+        return 1.0 if self.split.train is None else float(self.split.train)
 
     def with_train_share(self, share: float) -> Protocol:
         """Return the protocol with a share of the training rows of each task."""
         if share == 1:
             return self
-        return replace(self, split={**self.split, "train": share})
+        return replace(self, split=replace(self.split, train=share))
 
     def evaluation(self, dataset: Dataset) -> Evaluation:
         """Return which rows are tested, and the measure of gains."""
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
         test_rows = [test for _, test in parts]
-        design = design_of(dataset)
+        design = question_of(dataset)
         units = _units(dataset, test_rows)
         needs = get_metric(self.metric).needs
         if needs == "value":
@@ -239,7 +243,7 @@ class Protocol:
             smallest=_or_default(self.smallest, measure, SMALLEST, SMALLEST_AUC),
             margin=_or_default(self.margin, measure, MARGIN, MARGIN_AUC),
             n_train=[len(train) for train, _ in parts],
-            train_share=float(self.split.get("train", 1)),
+            train_share=self.train_share,
             has_test_file=bool(dataset.splits),
             has_time_blocks=design == TIME_BLOCKS,
             metric=self.metric,
@@ -251,7 +255,8 @@ class Protocol:
     def rows(self, dataset: Dataset, trial: int) -> tuple[np.ndarray, np.ndarray]:
         """Return training and test rows of a split."""
         seed = self._split_seed(dataset, trial)
-        train, _, test = split_rows(dataset, **self.split, trial=trial, seed=seed)
+        split = replace(self.split, trial=trial, seed=seed)
+        train, _, test = split_rows(dataset, **split.plain)
         return train, test
 
     def _split_seed(self, dataset: Dataset, trial: int) -> int:
@@ -259,8 +264,8 @@ class Protocol:
         return split_seed(
             self.seed,
             dataset.id,
-            kind=self.split["kind"],
-            folds=self.split.get("folds"),
+            kind=self.split.kind,
+            folds=self.split.folds,
             trial=trial,
         )
 
@@ -292,7 +297,7 @@ class _Units:
 
 def _units(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
     """Return the units of a design, given the test rows of each split."""
-    design = design_of(dataset)
+    design = question_of(dataset)
     if design == TIME_BLOCKS:
         return _Units(_fold_of_rows(dataset, test_rows), "block")
     if design == NEW_TASKS:
@@ -364,7 +369,7 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
             "single model with scikit-learn.",
         )
     if protocol.n_splits < 1:
-        text, remedy = _NOTHING_TO_TEST[design_of(dataset)]
+        text, remedy = _NOTHING_TO_TEST[question_of(dataset)]
         raise DataError(f"{dataset.title}: {text}", remedy)
     if dataset.task_id is None and not dataset.source.keys() & SPLIT_KEYS:
         return
@@ -438,7 +443,7 @@ _NOTHING_TO_TEST = {
 }
 
 
-def design_of(dataset: Dataset) -> str:
+def question_of(dataset: Dataset) -> str:
     """Return which question a comparison on a data set answers."""
     if dataset.splits:
         return TEST_FILE
@@ -453,7 +458,7 @@ def design_of(dataset: Dataset) -> str:
 
 def _question_fact(dataset: Dataset) -> str:
     """Return a line about the question that is answered, and its baselines."""
-    design = design_of(dataset)
+    design = question_of(dataset)
     if design == TEST_FILE:
         return f"the question: {design}"
     other_questions = {
@@ -621,8 +626,8 @@ def _split_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str
     """Return lines about the splits of the comparison and of the searches."""
     facts = [_split_fact(dataset, protocol, roles)]
     facts += _untested_facts(dataset, protocol)
-    if protocol.split["kind"] == "kfold":
-        sentence = short_tasks(dataset, protocol.split["folds"])
+    if protocol.split.folds is not None:
+        sentence = short_tasks(dataset, protocol.split.folds)
         if sentence:
             facts.append(sentence)
     facts.append(
@@ -655,7 +660,7 @@ def _split_fact(dataset: Dataset, protocol: Protocol, roles: Roles) -> str:
     repeats = counted(protocol.n_repeats, "repeat")
     if protocol.has_all_partitions:
         repeats += " (another one would have the same folds)"
-    if protocol.split.get("name") == TEST_SPLIT:
+    if protocol.split.name == TEST_SPLIT:
         return "one split: the rows of the test file are tested"
     if NEW_TASK in dataset.source:
         return (

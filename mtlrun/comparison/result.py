@@ -258,7 +258,7 @@ class Comparison:
         DataError, UnknownNameError
             As `predict`.
         """
-        if self.model.about["task_type"] == "regression":
+        if self.model.is_regression:
             raise UserError("the model predicts numbers, not labels", "Use predict.")
         table = scores_table(self.model, *self.model.read(frame))
         if isinstance(frame, pd.DataFrame):
@@ -276,7 +276,7 @@ class Comparison:
     @property
     def config(self) -> dict[str, Any]:
         """The best method as a training file."""
-        return self.model.about["config"]
+        return self.model.description.config
 
     @property
     def predictions(self) -> pd.DataFrame:

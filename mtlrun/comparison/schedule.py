@@ -98,7 +98,7 @@ class CompareSchedule:
     raced : sequence of str
         Labels of the methods that may be stopped after the first inner folds of a
         training part, from `mtlrun.comparison.racing.raced_labels`.
-    is_trial : bool
+    is_probe : bool
         Whether only the first split of the methods that each verdict needs is computed,
         to see how long it takes.
     first : list of str
@@ -134,7 +134,7 @@ class CompareSchedule:
     left_out: list[str] = field(default_factory=list)
     usual: Mapping[str, float] = field(default_factory=dict)
     raced: Sequence[str] = ()
-    is_trial: bool = False
+    is_probe: bool = False
 
     def __post_init__(self) -> None:
         self.entries = {
@@ -270,7 +270,7 @@ class CompareSchedule:
         splits are better than half of the folds of all searches. In the first repeat,
         the methods that come first are then computed split by split.
         """
-        if self.is_trial:
+        if self.is_probe:
             for label in self.first:
                 yield [(label, 0)]
             return
@@ -384,7 +384,7 @@ class CompareSchedule:
                     continue
                 choice = self.runner.choices.get(jobs[label, split].key)
                 if choice is not None:
-                    means[label] = choice["means"]
+                    means[label] = choice.means or []
             # Approximate number of targets in the first inner folds.
             is_defined = ~np.isnan(self.evaluation.y)
             tested = self.evaluation.rows[split]
@@ -522,7 +522,7 @@ class CompareSchedule:
         """Add a record to the results of its methods, and report it."""
         if record.key in self.runner.computed:
             seconds = record.seconds
-            self.worked += sum(seconds.get(part, 0.0) for part in ("total", "search"))
+            self.worked += (seconds.total or 0.0) + (seconds.search or 0.0)
         for label, split in self.keys_by_job.get(record.key, ()):
             if (label, split) not in self.pending:
                 continue
@@ -575,10 +575,11 @@ class CompareSchedule:
             values.append(None if is_missing else value)
         entry.tasks[split] = values
         entry.losses[split] = self.evaluation.losses(split, scores)
-        search_seconds = record.seconds.get("search", 0.0)
-        entry.seconds.append(record.seconds["total"] + search_seconds)
-        entry.fit_seconds.append(record.seconds["fit"])
-        entry.chosen[split] = record.selection.get("chosen") or {}
+        seconds = record.seconds
+        selection = record.selection
+        entry.seconds.append((seconds.total or 0.0) + (seconds.search or 0.0))
+        entry.fit_seconds.append(seconds.fit or 0.0)
+        entry.chosen[split] = selection.chosen or {}
         # The search of a method that was stopped is not finished. Its score cannot be
         # compared with the scores of other methods.
         if split not in entry.stopped:
@@ -586,9 +587,9 @@ class CompareSchedule:
             sign = 1.0
             if get_metric(self.evaluation.metric).greater_is_better:
                 sign = -1.0
-            inner = record.selection.get("score")
-            means = record.selection.get("means") or []
-            fold_scores = record.selection.get("scores") or []
+            inner = selection.score
+            means = selection.means or []
+            fold_scores = selection.scores or []
             if inner is not None:
                 entry.inner[split] = sign * inner
             if inner in means and len(fold_scores) == len(means):
@@ -599,7 +600,7 @@ class CompareSchedule:
             notes = []
             if record.status == NOT_CONVERGED:
                 notes.append("not converged")
-            for name, end in record.selection.get("edges", {}).items():
+            for name, end in (selection.edges or {}).items():
                 parameter = name.rpartition("__")[2]
                 notes.append(f"{parameter} at the {end} end of its grid")
             entry.notes += [note for note in notes if note not in entry.notes]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from mtlrun.data.reading.frames import typed
 from mtlrun.data.reading.table import Table
 from mtlrun.data.times import DATE, NUMBER, TimeSchema
 from mtlrun.errors import DataError
+from mtlrun.utils.io import read_fields
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Clock:
 
     column: str
     feature: str
-    times: TimeSchema | None
+    times: TimeSchema | None = None
     first: Mapping[str, float] = field(default_factory=dict)
     is_feature: bool = False
     span: tuple[float, float] | None = None
@@ -117,7 +118,12 @@ class Clock:
         }
 
     @classmethod
-    def of_model(cls, inputs: Mapping[str, Any]) -> Clock:
+    def of_model(
+        cls,
+        content: Mapping[str, Any],
+        names: Sequence[str],
+        categories: Mapping[str, Any],
+    ) -> Clock:
         """Return the clock of a model.
 
         A model of an earlier version does not say how its times are read. They are
@@ -126,36 +132,32 @@ class Clock:
 
         Parameters
         ----------
-        inputs : mapping
-            ``input`` in its ``model.json``. The clock is as `to_dict` returned it.
+        content : mapping
+            As `to_dict` returned it.
+        names : sequence of str
+            Columns that the model reads.
+        categories : mapping
+            Those of text.
 
         Raises
         ------
         DataError
             As `TimeSchema.from_dict`.
         """
-        content = inputs["clock"]
-        column = content["column"]
-        is_category = column in inputs.get("categories", {})
+        stored = read_fields(cls, content)
         times = None
-        if content.get("times") is not None:
+        if stored.times is not None:
+            # Its fields are still those of the file.
             times = TimeSchema.from_dict(content["times"])
-        elif column in inputs["names"] and not is_category:
+        elif stored.column in names and stored.column not in categories:
             times = TimeSchema(NUMBER, is_assumed=True)
-        elif content.get("is_feature"):
+        elif stored.is_feature:
             times = TimeSchema(DATE, is_assumed=True)
-        span = content.get("span")
-        if span is not None:
-            span = tuple(span)
-        return cls(
-            column,
-            content["feature"],
-            times,
-            content["first"],
-            is_feature=content.get("is_feature", False),
-            span=span,
-            longest=content.get("longest"),
-        )
+        span = None
+        if stored.span is not None:
+            earliest, latest = stored.span
+            span = (earliest, latest)
+        return replace(stored, times=times, span=span)
 
     @property
     def has_dates(self) -> bool:

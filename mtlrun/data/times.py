@@ -19,6 +19,7 @@ import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from mtlrun.errors import DataError, listed, shorten
+from mtlrun.utils.io import read_fields
 
 if TYPE_CHECKING:
     from mtlrun.data.reading.table import Table
@@ -196,17 +197,15 @@ class TimeSchema:
         DataError
             If a format is none that this version reads.
         """
-        formats = tuple(content.get("formats") or ())
-        unreadable = set(formats) - {DIGITS, *_FORMATS}
+        stored = read_fields(cls, content)
+        unreadable = set(stored.formats) - {DIGITS, *_FORMATS}
         if unreadable:
             raise DataError(
                 f"the model reads dates in a format that this version does not have: "
                 f"{listed(sorted(unreadable))}",
                 "Install the version that saved the model, or train it again.",
             )
-        return cls(
-            content["kind"], formats, content.get("first_year"), content.get("zone")
-        )
+        return replace(stored, formats=tuple(stored.formats), is_assumed=False)
 
     def describe(self, column: str) -> list[str]:
         """Return a sentence about dates that could have been read in another way."""

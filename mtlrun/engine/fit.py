@@ -45,7 +45,7 @@ from mtlrun.engine.job import (
     strong_to_weak,
     with_params,
 )
-from mtlrun.engine.record import Record, candidates
+from mtlrun.engine.record import Record, SearchResult, Seconds, candidates
 from mtlrun.errors import DataError, listed, one_line
 from mtlrun.metrics import get_metric
 from mtlrun.parallel.status import NOT_CONVERGED, OK
@@ -127,13 +127,16 @@ def fit_job(
         metrics[name] = result.mean
         per_task[name] = result.per_task.tolist()
     converged, solver = _solver_info(fit)
-    seconds = {
-        "fit": fit.seconds,
-        "fit_all": fit.all_seconds,
-        "predict": predict_seconds,
-        **_block_seconds(fit.model),
-        "total": time.perf_counter() - start_time,
-    }
+    seconds = Seconds(
+        fit=fit.seconds,
+        fit_all=fit.all_seconds,
+        predict=predict_seconds,
+        total=time.perf_counter() - start_time,
+    )
+    block_seconds = getattr(fit.model, "block_seconds_", None)
+    if block_seconds is not None and len(block_seconds):
+        seconds.blocks_sum = float(np.sum(block_seconds))
+        seconds.blocks_max = float(np.max(block_seconds))
     record = job.record(
         status=OK if converged else NOT_CONVERGED,
         log=_log(fit.warnings),
@@ -180,19 +183,12 @@ def score_candidates(job: Job, data: Dataset) -> Record:
     score = _score_by_halving if job.search.on == HALVING else _score_on_fold
     with limited_threads(1):
         results = score(job, data, all_params, warm_start)
-    selection: dict[str, Any] = {
-        "scores": [],
-        "undefined": [],
-        "errors": [],
-        "not_converged": [],
-        "warm_started": warm_start,
-    }
-    for result in results:
-        selection["scores"].append(result["score"])
-        selection["undefined"].append(result["undefined"])
-        selection["errors"].append(result["error"])
-        selection["not_converged"].append(result["not_converged"])
-    seconds = {"total": time.perf_counter() - start_time}
+    selection = SearchResult(warm_started=warm_start)
+    selection.scores = [result.score for result in results]
+    selection.undefined = [result.undefined for result in results]
+    selection.errors = [result.error for result in results]
+    selection.not_converged = [result.not_converged for result in results]
+    seconds = Seconds(total=time.perf_counter() - start_time)
     environment = {"threads": 1, **host_info()}
     return job.record(selection=selection, seconds=seconds, environment=environment)
 
@@ -525,9 +521,29 @@ def _can_start_warm(job: Job) -> bool:
     return "warm_start" in names and "n_estimators" not in names
 
 
+@dataclass
+class _CandidateResult:
+    """Result of a candidate on a fold.
+
+    Attributes
+    ----------
+    score : float or None
+        None if it is undefined, or the candidate failed or was not scored.
+    undefined : int or None
+        Number of tasks left out.
+    error : str or None
+    not_converged : bool
+    """
+
+    score: float | None = None
+    undefined: int | None = None
+    error: str | None = None
+    not_converged: bool = False
+
+
 def _score_by_halving(
     job: Job, data: Dataset, all_params: list[dict[str, Any]], warm_start: bool
-) -> list[dict[str, Any]]:
+) -> list[_CandidateResult]:
     """Score candidates fold by fold; after each fold only the better half goes on.
 
     The score of a candidate is its mean over all folds; None if it was dropped.
@@ -535,7 +551,7 @@ def _score_by_halving(
     assert job.search is not None
     greater_is_better = get_metric(job.search.metric).greater_is_better
 
-    results: list[list[dict[str, Any]]] = [[] for _ in all_params]
+    results: list[list[_CandidateResult]] = [[] for _ in all_params]
     # Means over the folds so far, of the candidates that the last fold has scored.
     means: dict[int, float | None] = {}
 
@@ -555,8 +571,8 @@ def _score_by_halving(
         for position, result in zip(remaining, fold_results, strict=True):
             results[position].append(result)
             # A candidate that failed has no mean, and so it does not go on.
-            if not result["error"]:
-                scores = [earlier["score"] for earlier in results[position]]
+            if not result.error:
+                scores = [earlier.score for earlier in results[position]]
                 means[position] = mean_score(scores)
         n_kept = math.ceil(len(remaining) / 2)
         remaining = sorted(sorted(means, key=loss)[:n_kept])
@@ -569,25 +585,23 @@ def _score_by_halving(
 
 
 def _summarize_folds(
-    results: list[dict[str, Any]], score: float | None
-) -> dict[str, Any]:
+    results: list[_CandidateResult], score: float | None
+) -> _CandidateResult:
     """Return the result of a candidate on several folds, with its mean score."""
-    summary = _unscored()
-    summary["score"] = score
-    for result in results:
-        if result["error"] and not summary["error"]:
-            summary["error"] = result["error"]
-        if result["not_converged"]:
-            summary["not_converged"] = True
-    n_undefined = [result["undefined"] for result in results]
+    errors = [result.error for result in results if result.error]
+    n_undefined = [result.undefined for result in results]
     defined = [count for count in n_undefined if count is not None]
-    summary["undefined"] = max(defined, default=None)
-    return summary
+    return _CandidateResult(
+        score=score,
+        undefined=max(defined, default=None),
+        error=next(iter(errors), None),
+        not_converged=any(result.not_converged for result in results),
+    )
 
 
 def _score_on_fold(
     job: Job, data: Dataset, all_params: list[dict[str, Any]], warm_start: bool
-) -> list[dict[str, Any]]:
+) -> list[_CandidateResult]:
     """Fit and score the candidates on one fold."""
     assert job.search is not None
     part, _ = _prepare(job, data)
@@ -595,7 +609,7 @@ def _score_on_fold(
     if warm_start:
         order = strong_to_weak(all_params)
     survivors = job.search.survivors
-    results = [_unscored() for _ in all_params]
+    results = [_CandidateResult() for _ in all_params]
     model: Any = None
     for position in order:
         if survivors is None or position in survivors:
@@ -612,19 +626,18 @@ def _score_candidate(
     params: Mapping[str, Any],
     previous: BaseEstimator | None,
     warm_start: bool,
-) -> tuple[Any, dict[str, Any]]:
+) -> tuple[Any, _CandidateResult]:
     """Fit and score one candidate; an error becomes a part of its result.
 
     Returns
     -------
     model : estimator or None
         Starting point of the next candidate; None: it starts from scratch.
-    result : dict
-        With the keys of `_unscored`.
+    result : _CandidateResult
     """
     assert job.search is not None
     metric = job.search.metric
-    result = _unscored()
+    result = _CandidateResult()
     unfitted = None
     model = None
     with collect_warnings() as texts:
@@ -634,28 +647,18 @@ def _score_candidate(
             test_scores = part.predict(model, many=True)
             scores = part.score(model, test_scores, [metric], job.scoring.average)
             mean = scores[metric].mean
-            result["score"] = None if math.isnan(mean) else mean
-            result["undefined"] = scores[metric].undefined
+            result.score = None if math.isnan(mean) else mean
+            result.undefined = scores[metric].undefined
         except Exception as error:
             # A candidate may be impossible. The record says so, and the search goes on.
-            result["error"] = one_line(error)
+            result.error = one_line(error)
             model = None
-    result["not_converged"] = _is_about_convergence(texts)
+    result.not_converged = _is_about_convergence(texts)
     # A model that is fitted per task consists of clones, which start from scratch.
     was_fitted_in_place = model is unfitted
     if not warm_start or not was_fitted_in_place:
         model = None
     return model, result
-
-
-def _unscored() -> dict[str, Any]:
-    """Return the result of a candidate that was not scored on a fold."""
-    return {
-        "score": None,
-        "undefined": None,
-        "error": None,
-        "not_converged": False,
-    }
 
 
 def _candidate_model(
@@ -686,21 +689,6 @@ def _counts(part: TrainTestData, results: Mapping[str, Scores]) -> dict[str, int
     for name, result in results.items():
         counts[f"undefined_{name}"] = result.undefined
     return counts
-
-
-def _block_seconds(model: BaseEstimator) -> dict[str, float]:
-    """Return the seconds of a method that fits blocks of tasks; {} for other methods.
-
-    ``blocks_sum`` is the time of one block after the other, and ``blocks_max`` the time
-    with a worker for each block.
-    """
-    seconds = getattr(model, "block_seconds_", None)
-    if seconds is None:
-        return {}
-    return {
-        "blocks_sum": float(np.sum(seconds)),
-        "blocks_max": float(np.max(seconds)),
-    }
 
 
 def _truth_error(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
@@ -836,7 +824,7 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
         metrics={name: float(value) for name, value in result.values.items()},
         per_task=result.per_task,
         counts=counts,
-        seconds={"total": time.perf_counter() - start_time},
+        seconds=Seconds(total=time.perf_counter() - start_time),
         solver=result.solver,
         environment={"threads": timing.threads, **host_info()},
         result=stored_result,

@@ -29,8 +29,14 @@ from mtlrun.catalog.methods import (
 )
 from mtlrun.engine.environment import made_by
 from mtlrun.engine.packed import search_key
-from mtlrun.engine.record import JobKind, Record, candidates
-from mtlrun.utils.io import derive_seed, is_json_number, jsonable, sha256_plain
+from mtlrun.engine.record import JobKind, Record, SearchResult, candidates
+from mtlrun.utils.io import (
+    derive_seed,
+    is_json_number,
+    jsonable,
+    read_fields,
+    sha256_plain,
+)
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
 SCHEMA = 3
@@ -56,8 +62,8 @@ class DatasetRef:
     """
 
     id: str
-    options: dict[str, Any]
-    fingerprint: str
+    options: dict[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
 
     @cached_property
     def plain(self) -> dict[str, Any]:
@@ -94,7 +100,7 @@ class Split:
     """
 
     kind: str
-    trial: int
+    trial: int = 0
     seed: int = 0
     train: float | None = None
     folds: int | None = None
@@ -114,6 +120,12 @@ class Split:
             "validation": self.validation,
         }
         return without_empty(fields)
+
+    @property
+    def of_all_trials(self) -> dict[str, Any]:
+        """Fields that are set, without the trial and its seed."""
+        fields = self.plain.items()
+        return {name: value for name, value in fields if name not in ("trial", "seed")}
 
 
 #: Kinds of the feature step of a table. The second one adds columns of further groups,
@@ -285,12 +297,15 @@ class Scoring:
     @classmethod
     def from_plain(cls, content: Mapping[str, Any]) -> Scoring:
         """Return the scoring with a given content, the inverse of `plain`."""
-        timing = content.get("timing")
-        return cls(
-            metrics=tuple(content.get("metrics", ())),
-            average=content.get("average", cls.average),
-            keep=tuple(content.get("keep", ())),
-            timing=Timing(**timing) if timing else None,
+        stored = read_fields(cls, content)
+        timing = None
+        if content.get("timing"):
+            timing = Timing(**content["timing"])
+        return replace(
+            stored,
+            metrics=tuple(stored.metrics),
+            keep=tuple(stored.keep),
+            timing=timing,
         )
 
 
@@ -450,12 +465,7 @@ def job_from(
     """
     dataset = None
     if content.get("dataset"):
-        stored_dataset = content["dataset"]
-        dataset = DatasetRef(
-            id=stored_dataset["id"],
-            options=stored_dataset.get("options", {}),
-            fingerprint=stored_dataset["fingerprint"],
-        )
+        dataset = read_fields(DatasetRef, content["dataset"])
     method = Method(**content["method"])
     fold = content.get("fold")
     search = None
@@ -688,9 +698,9 @@ def choose(
     grid: Mapping[str, Sequence[Any]],
     metric: str,
     greater_is_better: bool,
-    folds: Sequence[tuple[str, Mapping[str, Any]]],
+    folds: Sequence[tuple[str, SearchResult]],
     survivors: Sequence[int] | None = None,
-) -> dict[str, Any]:
+) -> SearchResult:
     """Select the best candidate of a search.
 
     The score of a candidate is its mean over the folds in which the metric is defined.
@@ -710,15 +720,7 @@ def choose(
 
     Returns
     -------
-    dict
-        ``key`` (of the search), ``chosen`` (parameters; None if no candidate has a
-        score), ``score``, ``metric``, ``ties`` (equally good candidates), ``edges``
-        (parameters selected at an end of their grid), ``grid``, ``names`` (its
-        parameters in the order in which candidates are listed, the last one varying
-        fastest), ``warm_started``, and lists with one entry per candidate: ``means``,
-        ``scores`` (by fold), ``undefined`` (number of tasks left out, by fold) and
-        ``not_converged`` (number of folds). ``errors`` maps the positions of candidates
-        that failed to their messages.
+    SearchResult
     """
     all_params = candidates(grid)
     selections = [selection for _, selection in folds]
@@ -728,8 +730,12 @@ def choose(
     not_converged = []
     errors: dict[str, list[str]] = {}
     for position in range(len(all_params)):
-        fold_scores = [selection["scores"][position] for selection in selections]
-        messages = _fold_errors(selections, position)
+        fold_scores = [selection.scores[position] for selection in selections]
+        messages = []
+        for number, selection in enumerate(selections):
+            message = selection.errors[position]
+            if message:
+                messages.append(f"fold {number}: {message}")
         if messages:
             errors[str(position)] = messages
         mean = None
@@ -738,8 +744,8 @@ def choose(
             mean = mean_score(fold_scores)
         means.append(mean)
         scores.append(fold_scores)
-        undefined.append([selection["undefined"][position] for selection in selections])
-        flags = [bool(selection["not_converged"][position]) for selection in selections]
+        undefined.append([selection.undefined[position] for selection in selections])
+        flags = [bool(selection.not_converged[position]) for selection in selections]
         not_converged.append(sum(flags))
 
     best_score = None
@@ -756,32 +762,22 @@ def choose(
     if best_candidates:
         best_params = best_candidates[0]
         edges = grid_edges(grid, best_params)
-    return {
-        "key": search_key(fold_keys),
-        "chosen": best_params,
-        "score": best_score,
-        "metric": metric,
-        "ties": best_candidates[1:],
-        "edges": edges,
-        "grid": {name: list(values) for name, values in grid.items()},
-        "names": list(grid),
-        "warm_started": all(selection["warm_started"] for selection in selections),
-        "means": means,
-        "scores": scores,
-        "undefined": undefined,
-        "not_converged": not_converged,
-        "errors": errors,
-    }
-
-
-def _fold_errors(selections: Sequence[Mapping[str, Any]], position: int) -> list[str]:
-    """Return the error messages of a candidate, with the numbers of their folds."""
-    messages = []
-    for number, selection in enumerate(selections):
-        message = selection["errors"][position]
-        if message:
-            messages.append(f"fold {number}: {message}")
-    return messages
+    return SearchResult(
+        key=search_key(fold_keys),
+        chosen=best_params,
+        score=best_score,
+        metric=metric,
+        ties=best_candidates[1:],
+        edges=edges,
+        grid={name: list(values) for name, values in grid.items()},
+        names=list(grid),
+        warm_started=all(selection.warm_started for selection in selections),
+        means=means,
+        scores=scores,
+        undefined=undefined,
+        not_converged=not_converged,
+        errors=errors,
+    )
 
 
 def choose_over_splits(
@@ -828,13 +824,9 @@ def choose_over_splits(
     return all_params[best]
 
 
-def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:
-    """Return the result of the search of a job, computed from the records of its folds.
-
-    Returns
-    -------
-    dict
-        As of `choose`, and ``seconds``: the total time of all folds.
+def choice_of(job: Job, folds: Iterable[Record]) -> SearchResult:
+    """Return the result of the search of a job, computed from the records of its
+    folds.
     """
     from mtlrun.metrics import get_metric
 
@@ -848,7 +840,8 @@ def choice_of(job: Job, folds: Iterable[Record]) -> dict[str, Any]:
         [(record.key, record.selection) for record in records],
         job.search.survivors,
     )
-    return {**choice, "seconds": sum(record.seconds["total"] for record in records)}
+    choice.seconds = sum(record.seconds.total or 0.0 for record in records)
+    return choice
 
 
 def mean_score(scores: Sequence[float | None]) -> float | None:

@@ -12,17 +12,17 @@ This module needs only the standard library.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import lzma
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mtlrun.engine.record import Record
 from mtlrun.utils.io import (
     DIGEST,
     open_regular,
@@ -42,7 +42,6 @@ TASK_DIGITS = (7, 9)
 #: Significant digits of seconds. Reports print only sums of these, in two or three
 #: digits.
 SECONDS_DIGITS = 5
-ROUNDED_SECONDS = ("search", "total")
 #: Fields in the result of a fit that describe its stored test scores.
 SCORE_FIELDS = ("predictions", "predictions_sha256")
 
@@ -85,7 +84,7 @@ class Packed:
 
 
 def pack(
-    records: Iterable[Mapping[str, Any]],
+    records: Iterable[Record],
     *,
     plan: Mapping[str, Any] | None = None,
     paired: Iterable[Mapping[str, Any]] = (),
@@ -96,8 +95,8 @@ def pack(
 
     Parameters
     ----------
-    records : iterable of mapping
-        Fields of records as JSON represents them, each key once, in any order.
+    records : iterable of Record
+        Each key once, in any order.
     plan : mapping, optional
         Fields of ``run.json`` that move to this file. ``cells`` is its plan.
     paired : iterable of mapping
@@ -112,8 +111,9 @@ def pack(
         compacted.append(
             compact(record, with_curves=with_curves, task_digits=task_digits)
         )
+    # Similar records follow each other, to compress well.
     compacted.sort(key=_sort_key)
-    short = [_without_keys(record) for record in compacted]
+    short = [_without_keys(record.content()) for record in compacted]
     denominators = _use_fractions(short)
     content: dict[str, Any] = {
         "schema": SCHEMA,
@@ -122,7 +122,7 @@ def pack(
         "records": _columns(short),
     }
     if plan:
-        content["plan"] = _pack_plan(plan, [record["key"] for record in compacted])
+        content["plan"] = _pack_plan(plan, [record.key for record in compacted])
     tests = sorted(map(dict, paired), key=plain_json)
     if tests:
         content["paired"] = tests
@@ -226,11 +226,11 @@ def _unpacked(name: str, content: Mapping[str, Any]) -> Packed:
     return Packed(records, plan, list(content.get("paired") or ()))
 
 
-def _sort_key(record: Mapping[str, Any]) -> tuple[str, str]:
+def _sort_key(record: Record) -> tuple[str, str]:
     """Return a key by which similar records follow each other, to compress well."""
-    inputs = record["inputs"]
-    parts = [inputs.get(name) for name in ("dataset", "method", "search", "split")]
-    return plain_json(parts), record["key"]
+    names = ("dataset", "method", "search", "split")
+    parts = [record.inputs.get(name) for name in names]
+    return plain_json(parts), record.key
 
 
 # ---------------------------------------------------------------------- run.json
@@ -315,11 +315,8 @@ def without_past(entry: Mapping[str, Any], records: Collection[str]) -> dict[str
 
 
 def compact(
-    record: Mapping[str, Any],
-    *,
-    with_curves: bool = True,
-    task_digits: int | None = None,
-) -> dict[str, Any]:
+    record: Record, *, with_curves: bool = True, task_digits: int | None = None
+) -> Record:
     """Return a record without the fields that neither reports nor `mtlrun verify` need.
 
     The search of a fit keeps the selected parameters, their score, the number of
@@ -329,155 +326,34 @@ def compact(
 
     Parameters
     ----------
-    record : mapping
-        Fields of a record.
+    record : Record
     with_curves : bool, default True
     task_digits : int, optional
         Number of significant digits to which scores of single tasks are rounded.
         Seconds that no table shows are rounded, too. Default: keep all digits.
     """
-    result = dict(record)
-    result["result"] = {
-        name: value
-        for name, value in record["result"].items()
-        if name not in SCORE_FIELDS
-    }
-    if is_search(record["selection"]):
-        selection = _compact_search(record["selection"])
-        if not with_curves:
-            selection.pop("best", None)
-        result["selection"] = selection
-    if task_digits is None:
-        return result
-    return _with_rounded(result, task_digits)
-
-
-def _with_rounded(record: dict[str, Any], task_digits: int) -> dict[str, Any]:
-    """Return a record with rounded scores of tasks and rounded seconds."""
-    seconds = dict(record["seconds"])
-    if "fit" in seconds:
-        for name in ROUNDED_SECONDS:
-            if name in seconds:
-                seconds[name] = rounded(seconds[name], SECONDS_DIGITS)
-    selection = dict(record["selection"])
-    if "seconds" in selection:
-        selection["seconds"] = rounded(selection["seconds"], SECONDS_DIGITS)
-    per_task = dict(record["per_task"])
-    for metric, values in per_task.items():
-        # Fractions take little space, and are stored exactly.
-        if not _are_fractions(values):
-            per_task[metric] = rounded(values, task_digits)
-    return {**record, "seconds": seconds, "selection": selection, "per_task": per_task}
-
-
-def is_search(selection: Mapping[str, Any]) -> bool:
-    """Whether the selection of a record is the result of a search."""
-    has_scores = bool(selection.get("means")) or "n_candidates" in selection
-    return bool(selection.get("key")) and has_scores
-
-
-def n_candidates(selection: Mapping[str, Any]) -> int:
-    """Return the number of candidates of a search."""
-    stored = selection.get("n_candidates")
-    return len(selection["means"]) if stored is None else int(stored)
-
-
-def n_fits(selection: Mapping[str, Any]) -> int:
-    """Return the number of fits of a search."""
-    stored = selection.get("n_fits")
-    if stored is not None:
-        return int(stored)
-    return sum(max(1, len(scores)) for scores in selection.get("scores") or ())
-
-
-def _compact_search(selection: Mapping[str, Any]) -> dict[str, Any]:
-    if "means" not in selection:
-        return dict(selection)
-    fields = ("key", "chosen", "score", "metric", "edges", "grid", "names", "seconds")
-    kept = {name: selection[name] for name in fields if name in selection}
-    return {
-        **kept,
-        "n_candidates": n_candidates(selection),
-        "n_fits": n_fits(selection),
-        "best": {name: best_by_value(selection, name) for name in selection["grid"]},
-    }
-
-
-def best_by_value(selection: Mapping[str, Any], name: str) -> list[float | None]:
-    """Return the best score of a search at each value of one of its parameters.
-
-    Parameters
-    ----------
-    selection : mapping
-        Result of the search of a fit.
-    name : str
-        Parameter of its grid.
-
-    Returns
-    -------
-    list of float or None
-        In the order of the values; None if no candidate has a score.
-    """
-    grid = selection["grid"]
-    if "means" not in selection:
-        stored = selection.get("best") or {}
-        return list(stored.get(name) or [None] * len(grid[name]))
-    means = selection["means"]
-    names = list(selection.get("names") or grid)
-    indices = [range(len(grid[parameter])) for parameter in names]
-    parameter_position = names.index(name)
-    defined = [mean for mean in means if mean is not None]
-    # The record does not tell whether lower scores are better, but its best score does.
-    is_lower_better = bool(defined) and selection.get("score") == min(defined)
-    best = min if is_lower_better else max
-    scores_by_value: list[list[float]] = [[] for _ in grid[name]]
-    for candidate, mean in zip(itertools.product(*indices), means, strict=True):
-        if mean is not None:
-            scores_by_value[candidate[parameter_position]].append(mean)
-    # Values without a score have no best one.
-    return [best(scores, default=None) for scores in scores_by_value]
-
-
-def name_candidates(selections: Iterable[dict[str, Any]]) -> None:
-    """Add the order of parameters in which the candidates of searches are listed.
-
-    The names of a stored grid are sorted, but candidates have the order of the
-    experiment, which records made before 0.3 do not contain. It is the order in which
-    the best candidate of each search is the selected one.
-
-    Parameters
-    ----------
-    selections : iterable of dict
-        Searches of the fits of one run, changed in place: ``names`` is added if it is
-        missing.
-    """
-    groups: dict[str, list[dict[str, Any]]] = {}
-    for selection in selections:
-        if "means" in selection and "names" not in selection:
-            groups.setdefault(plain_json(selection["grid"]), []).append(selection)
-    for group in groups.values():
-        names = list(group[0]["grid"])
-        for order in itertools.permutations(names):
-            if all(_is_order(order, selection) for selection in group):
-                names = list(order)
-                break
-        for selection in group:
-            selection["names"] = names
-
-
-def _is_order(names: Sequence[str], selection: Mapping[str, Any]) -> bool:
-    """Whether the first best candidate is the selected one in an order."""
-    score = selection.get("score")
-    if score is None or selection.get("chosen") is None:
-        return True
-    candidate = selection["means"].index(score)
-    # The last parameter varies fastest.
-    for name in reversed(names):
-        values = selection["grid"][name]
-        candidate, position = divmod(candidate, len(values))
-        if selection["chosen"].get(name) != values[position]:
-            return False
-    return True
+    result = record.result.items()
+    selection = replace(record.selection)
+    seconds = replace(record.seconds)
+    per_task = dict(record.per_task)
+    if selection.is_search:
+        selection = selection.compact(with_curves=with_curves)
+    if task_digits is not None:
+        if seconds.fit is not None:
+            seconds.search = rounded(seconds.search, SECONDS_DIGITS)
+            seconds.total = rounded(seconds.total, SECONDS_DIGITS)
+        selection.seconds = rounded(selection.seconds, SECONDS_DIGITS)
+        for metric, values in per_task.items():
+            # Fractions take little space, and are stored exactly.
+            if not _are_fractions(values):
+                per_task[metric] = rounded(values, task_digits)
+    return replace(
+        record,
+        result={name: value for name, value in result if name not in SCORE_FIELDS},
+        selection=selection,
+        seconds=seconds,
+        per_task=per_task,
+    )
 
 
 def rounded(value: Any, digits: int) -> Any:

@@ -189,28 +189,22 @@ def _state(
     except ValueError as error:
         return JobState("damaged", str(error))
     if record is not None:
-        return _state_of_record(record, limit, installed)
+        packages = record.environment.get("packages") or {}
+        other_versions = {}
+        for name, installed_version in installed.items():
+            if packages.get(name) not in (None, installed_version):
+                other_versions[name] = str(packages[name])
+        commit = record.made_by.get("commit")
+        if is_settled(record, limit):
+            return JobState("done", "", other_versions, commit)
+        reason = f"{record.status}: {record.error}"
+        return JobState("failed", reason, other_versions, commit)
     before = store.load(row.was) if row.was else None
     if before is None:
         return JobState("missing")
     if before.protocol != PROTOCOL:
         return JobState("outdated", "made by an earlier version of mtlrun")
     return JobState("outdated", explain(before, row.job.record()) or "inputs changed")
-
-
-def _state_of_record(
-    record: Record, limit: float | None, installed: Mapping[str, str]
-) -> JobState:
-    packages = record.environment.get("packages") or {}
-    other_versions = {}
-    for name, installed_version in installed.items():
-        if packages.get(name) not in (None, installed_version):
-            other_versions[name] = str(packages[name])
-    commit = record.made_by.get("commit")
-    if is_settled(record, limit):
-        return JobState("done", "", other_versions, commit)
-    reason = f"{record.status}: {record.error}"
-    return JobState("failed", reason, other_versions, commit)
 
 
 def rerun_reasons(plan: JobPlan, states: Sequence[JobState]) -> list[str]:

@@ -13,7 +13,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -35,7 +35,13 @@ from mtlrun.engine.shapes import (
     text,
 )
 from mtlrun.parallel.status import DONE, OK
-from mtlrun.utils.io import canonical_json
+from mtlrun.utils.io import (
+    canonical_json,
+    is_json_number,
+    plain_json,
+    read_fields,
+    stored_fields,
+)
 
 #: Version of the inputs of records. The keys of records with an earlier version depend
 #: on other things, such as digests of the code.
@@ -50,6 +56,8 @@ SCORES_DIGEST = "predictions_sha256"
 #: Valid keys of jobs. A key is part of a file name and must not lead to another folder.
 KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
 
+#: Fields of the selection of a fold that have an entry for each candidate.
+FOLD_LISTS = ("scores", "undefined", "errors", "not_converged")
 #: Characters of a sha256 in hexadecimal digits.
 DIGEST_LENGTH = 64
 #: Text of a record before and after its digest.
@@ -140,6 +148,260 @@ class ResultKey:
 
 
 @dataclass
+class Seconds:
+    """Seconds that a job took.
+
+    Attributes
+    ----------
+    fit : float or None
+        Median of `fit_all`.
+    fit_all : list of float or None
+        Of each repeat.
+    predict : float or None
+    blocks_sum, blocks_max : float or None
+        Of all blocks of a divided fit, and of the slowest one.
+    total : float or None
+    search : float or None
+        Of all folds.
+    limit : float or None
+        Limit that stopped the job.
+    """
+
+    fit: float | None = None
+    fit_all: list[float] | None = None
+    predict: float | None = None
+    blocks_sum: float | None = None
+    blocks_max: float | None = None
+    total: float | None = None
+    search: float | None = None
+    limit: float | None = None
+
+
+@dataclass
+class SearchResult:
+    """Result of a search, or of one of its folds.
+
+    A record of a fit has the result of its search, without its lists of candidates once
+    it is packed. A record of a fold has `scores`, `undefined`, `errors`,
+    `not_converged` and `warm_started`, with an entry for each candidate.
+
+    Attributes
+    ----------
+    key : str or None
+        Key of the search.
+    chosen : dict or None
+        Selected parameters; None if no candidate has a score.
+    score : float or None
+        Their score.
+    metric : str or None
+    ties : list of dict or None
+        Equally good candidates.
+    edges : dict of str to str or None
+        Parameters selected at an end of their grid.
+    grid : dict of str to list or None
+    names : list of str or None
+        Parameters of the grid in the order in which candidates are listed, the last one
+        varying fastest.
+    warm_started : bool or None
+    means : list of float or None
+        Mean score of each candidate.
+    scores : list or None
+        Scores of each candidate: one, or one per fold.
+    undefined : list or None
+        Number of tasks left out, of each candidate: one, or one per fold.
+    not_converged : list or None
+        Of each candidate: whether, or in how many folds.
+    errors : list or dict or None
+        Message of each candidate on a fold; messages by the position of the candidate.
+    seconds : float or None
+        Total time of all folds.
+    n_candidates, n_fits : int or None
+        Numbers in place of the lists of candidates.
+    best : dict of str to list or None
+        Best score at each value of each parameter, in place of these lists.
+    """
+
+    key: str | None = None
+    chosen: dict[str, Any] | None = None
+    score: float | None = None
+    metric: str | None = None
+    ties: list[dict[str, Any]] | None = None
+    edges: dict[str, str] | None = None
+    grid: dict[str, list[Any]] | None = None
+    names: list[str] | None = None
+    warm_started: bool | None = None
+    means: list[float | None] | None = None
+    scores: Any = None
+    undefined: Any = None
+    not_converged: Any = None
+    errors: Any = None
+    seconds: float | None = None
+    n_candidates: int | None = None
+    n_fits: int | None = None
+    best: dict[str, list[float | None]] | None = None
+
+    @property
+    def is_search(self) -> bool:
+        """Whether it is the result of a search."""
+        has_scores = bool(self.means) or self.n_candidates is not None
+        return bool(self.key) and has_scores
+
+    def count_candidates(self) -> int:
+        """Return the number of candidates of a search."""
+        if self.n_candidates is None:
+            return len(self.means or ())
+        return self.n_candidates
+
+    def count_fits(self) -> int:
+        """Return the number of fits of a search."""
+        if self.n_fits is not None:
+            return self.n_fits
+        return sum(max(1, len(scores)) for scores in self.scores or ())
+
+    def compact(self, *, with_curves: bool = True) -> SearchResult:
+        """Return the result of a search without its lists of candidates.
+
+        Parameters
+        ----------
+        with_curves : bool, default True
+            Keep the best score at each value of a parameter.
+        """
+        best = self.best
+        if self.means is not None:
+            best = {name: self.best_by_value(name) for name in self.grid or {}}
+        return SearchResult(
+            key=self.key,
+            chosen=self.chosen,
+            score=self.score,
+            metric=self.metric,
+            edges=self.edges,
+            grid=self.grid,
+            names=self.names,
+            seconds=self.seconds,
+            n_candidates=self.count_candidates(),
+            n_fits=self.count_fits(),
+            best=best if with_curves else None,
+        )
+
+    def best_by_value(self, name: str) -> list[float | None]:
+        """Return the best score of a search at each value of one of its parameters.
+
+        Parameters
+        ----------
+        name : str
+            Parameter of the grid.
+
+        Returns
+        -------
+        list of float or None
+            In the order of the values; None if no candidate has a score.
+        """
+        grid = self.grid or {}
+        if self.means is None:
+            stored = self.best or {}
+            return list(stored.get(name) or [None] * len(grid[name]))
+        names = list(self.names or grid)
+        indices = [range(len(grid[parameter])) for parameter in names]
+        parameter_position = names.index(name)
+        defined = [mean for mean in self.means if mean is not None]
+        # The record does not tell whether lower scores are better, but its best score
+        # does.
+        is_lower_better = bool(defined) and self.score == min(defined)
+        best = min if is_lower_better else max
+        scores_by_value: list[list[float]] = [[] for _ in grid[name]]
+        candidates = itertools.product(*indices)
+        for candidate, mean in zip(candidates, self.means, strict=True):
+            if mean is not None:
+                scores_by_value[candidate[parameter_position]].append(mean)
+        # Values without a score have no best one.
+        return [best(scores, default=None) for scores in scores_by_value]
+
+    def best_scores(self, name: str) -> dict[float, float]:
+        """Return the best score of a search for each value of one parameter.
+
+        Parameters
+        ----------
+        name : str
+            Parameter. Values that are not numbers, or have no score, are left out.
+
+        Returns
+        -------
+        dict of float to float
+            Sorted by value.
+        """
+        values = (self.grid or {}).get(name)
+        if not values:
+            return {}
+        scores = {}
+        for value, score in zip(values, self.best_by_value(name), strict=True):
+            if score is not None and is_json_number(value):
+                scores[value] = score
+        return dict(sorted(scores.items()))
+
+    def _has_order(self, names: Sequence[str]) -> bool:
+        """Whether the first best candidate is the selected one in an order."""
+        if self.score is None or self.chosen is None:
+            return True
+        candidate = (self.means or []).index(self.score)
+        # The last parameter varies fastest.
+        for name in reversed(names):
+            values = (self.grid or {})[name]
+            candidate, position = divmod(candidate, len(values))
+            if self.chosen.get(name) != values[position]:
+                return False
+        return True
+
+
+def name_candidates(selections: Iterable[SearchResult]) -> None:
+    """Add the order of parameters in which the candidates of searches are listed.
+
+    The names of a stored grid are sorted, but candidates have the order of the
+    experiment, which records made before 0.3 do not contain. It is the order in which
+    the best candidate of each search is the selected one.
+
+    Parameters
+    ----------
+    selections : iterable of SearchResult
+        Searches of the fits of one run, changed in place: `names` is added if it is
+        missing.
+    """
+    groups: dict[str, list[SearchResult]] = {}
+    for selection in selections:
+        if selection.means is not None and selection.names is None:
+            groups.setdefault(plain_json(selection.grid), []).append(selection)
+    for group in groups.values():
+        names = list(group[0].grid or {})
+        for order in itertools.permutations(names):
+            if all(selection._has_order(order) for selection in group):
+                names = list(order)
+                break
+        for selection in group:
+            selection.names = names
+
+
+@dataclass(frozen=True)
+class SolverOutcome:
+    """How the solver of a fit ended, as far as it reports that.
+
+    Attributes
+    ----------
+    n_iter : int or None
+    converged : bool or None
+    gap : float or None
+    objective : float or None
+    stop_crit : float or None
+    message : str or None
+    """
+
+    n_iter: int | None = None
+    converged: bool | None = None
+    gap: float | None = None
+    objective: float | None = None
+    stop_crit: float | None = None
+    message: str | None = None
+
+
+@dataclass
 class Record:
     """Inputs and results of a job.
 
@@ -164,7 +426,7 @@ class Record:
         Traceback or messages.
     params : dict
         Hyperparameters, including the selected ones.
-    selection : dict
+    selection : SearchResult
         Of a fit: the result of its search (`mtlrun.engine.job.choose`). Of a fold: the
         scores of all candidates (`mtlrun.engine.fit.score_candidates`).
     metrics : dict of str to float or None
@@ -173,9 +435,7 @@ class Record:
     counts : dict of str to int
         ``n_tasks``, ``n_train``, ``n_test``, ``one_class_train``,
         ``undefined_<metric>`` and others.
-    seconds : dict
-        ``fit`` (median), ``fit_all`` (list), ``predict``, ``search`` (all folds),
-        ``total``, and times that only some methods report.
+    seconds : Seconds
     solver : dict
         ``n_iter``, ``converged``, ``gap``, ``objective`` and ``message``, if available.
     environment : dict
@@ -198,15 +458,20 @@ class Record:
     error: str | None = None
     log: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
-    selection: dict[str, Any] = field(default_factory=dict)
+    selection: SearchResult = field(default_factory=SearchResult)
     metrics: dict[str, float | None] = field(default_factory=dict)
     per_task: dict[str, list[float | None]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    seconds: dict[str, Any] = field(default_factory=dict)
+    seconds: Seconds = field(default_factory=Seconds)
     solver: dict[str, Any] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
     result: dict[str, Any] = field(default_factory=dict)
     protocol: int = PROTOCOL
+
+    @property
+    def solver_outcome(self) -> SolverOutcome:
+        """How the solver ended."""
+        return read_fields(SolverOutcome, self.solver)
 
     @property
     def done(self) -> bool:
@@ -235,6 +500,13 @@ class Record:
 
         The keys are part of the file format. They do not depend on the attribute names.
         """
+        selection = stored_fields(self.selection)
+        if self.selection.key is not None:
+            # A search says what it selected, even if no candidate has a score.
+            selection |= {
+                "chosen": self.selection.chosen,
+                "score": self.selection.score,
+            }
         return canonical_json(
             {
                 "key": self.key,
@@ -246,11 +518,11 @@ class Record:
                 "error": self.error,
                 "log": self.log,
                 "params": self.params,
-                "selection": self.selection,
+                "selection": selection,
                 "metrics": self.metrics,
                 "per_task": self.per_task,
                 "counts": self.counts,
-                "seconds": self.seconds,
+                "seconds": stored_fields(self.seconds),
                 "solver": self.solver,
                 "environment": self.environment,
                 "result": self.result,
@@ -270,18 +542,31 @@ class Record:
             If a field is missing or has a wrong type; names it.
         """
         names = {field.name for field in dataclasses.fields(cls)}
-        fields = {name: value for name, value in content.items() if name in names}
+        stored: dict[str, Any] = {"selection": {}, "seconds": {}, **content}
+        fields = {name: stored[name] for name in names & stored.keys()}
         try:
             record = cls(**fields)
         except TypeError as error:
             raise ValueError(f"not a record: {error}") from None
         _RECORD(vars(record), "")
-        _SEARCHES[_search_kind(record)](record.selection, "selection")
-        if record.family == JobKind.FOLD and record.done:
-            number(record.seconds.get("total"), "seconds.total")
-            n_candidates = len(record.selection["scores"])
-            for name in ("undefined", "errors", "not_converged"):
-                if len(record.selection[name]) != n_candidates:
+        selection = fields["selection"]
+        is_fold = record.family == JobKind.FOLD and record.done
+        kind = "none"
+        if is_fold:
+            kind = "fold"
+        elif "means" in selection:
+            kind = "search"
+        elif "n_candidates" in selection:
+            kind = "packed search"
+        _SEARCHES[kind](selection, "selection")
+        record.selection = read_fields(SearchResult, selection)
+        record.seconds = read_fields(Seconds, fields["seconds"])
+        if is_fold:
+            number(record.seconds.total, "seconds.total")
+            lists = [selection[name] for name in FOLD_LISTS]
+            n_candidates = len(lists[0])
+            for name, values in zip(FOLD_LISTS, lists, strict=True):
+                if len(values) != n_candidates:
                     message = f"{n_candidates} items are expected"
                     raise ShapeError(f"selection.{name}", message)
         return record
@@ -398,17 +683,6 @@ _SEARCHES = {
     ),
     "none": Fields({}, {**_NAMED_SEARCH, **_SEARCH_RESULT}),
 }
-
-
-def _search_kind(record: Record) -> str:
-    """Return the key of `_SEARCHES` for the selection of a record."""
-    if record.family == JobKind.FOLD and record.done:
-        return "fold"
-    if "means" in record.selection:
-        return "search"
-    if "n_candidates" in record.selection:
-        return "packed search"
-    return "none"
 
 
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from mtlrun.engine.environment import command_line, host_info, now, source_info
 from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
-from mtlrun.engine.record import JobKind, Record, candidates
+from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds, candidates
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.engine.stored import AGAIN
 from mtlrun.errors import DataError, counted
@@ -187,7 +187,7 @@ def describe_work(n_jobs: int, n_folds: int, total: int) -> str:
 
 def _missing_folds(
     jobs: Iterable[Job], store: Store, limit: float | None, *, force: bool
-) -> tuple[list[Job], dict[str, dict[str, Any]]]:
+) -> tuple[list[Job], dict[str, SearchResult]]:
     """Return the folds to compute, and the searches that need no folds.
 
     The records of folds are not packed with a run. But its finished jobs contain the
@@ -289,7 +289,7 @@ class Runner:
         self.computed: dict[str, str] = {}
         self.tries: Counter[str] = Counter()
         self.disturbed: set[str] = set()
-        self.choices: dict[str, dict[str, Any]] = {}
+        self.choices: dict[str, SearchResult] = {}
         self.last_seconds = math.inf
 
     def run(self) -> RunSummary:
@@ -397,7 +397,17 @@ class Runner:
             self.store.add_provenance([entry])
             self.compute_fits(jobs)
         except _FailFast:
-            self._fail_with_search(jobs)
+            # Store failed records of the jobs whose search has ended the work.
+            failed_keys = set()
+            for key, status in self.computed.items():
+                if status not in DONE:
+                    failed_keys.add(key)
+            self.fail_fast = False
+            has_failed = []
+            for job in jobs:
+                if any(fold.key in failed_keys for fold in job.folds):
+                    has_failed.append(job)
+            self._choose_all(has_failed)
         finally:
             if self.computed:
                 entry["finished"] = now()
@@ -543,8 +553,8 @@ class Runner:
                 if pool.is_past_deadline:
                     return
                 self._start(job)
-                choice = self.choices.get(job.key, {})
-                yield job, choice.get("chosen")
+                choice = self.choices.get(job.key, SearchResult())
+                yield job, choice.chosen
 
         started = start_jobs()
         batch_size = self._batch_size(len(jobs), pool)
@@ -585,7 +595,7 @@ class Runner:
                 status=outcome.status, error=outcome.error, log=outcome.log
             )
             if outcome.status == TIMEOUT and self.plan.limit is not None:
-                record.seconds = {"limit": self.plan.limit}
+                record.seconds = Seconds(limit=self.plan.limit)
         return self._complete(job, record, pool)
 
     def _complete(self, job: Job, record: Record, pool: Pool) -> Record:
@@ -596,13 +606,13 @@ class Runner:
         choice = self.choices.get(job.key)
         if choice is not None:
             record.selection = choice
-            record.seconds["search"] = choice["seconds"]
+            record.seconds.search = choice.seconds
         return record
 
     def _finish(self, job: Job, record: Record) -> None:
         """Store a record and report it."""
         self.store.save(record)
-        seconds = record.seconds.get("total")
+        seconds = record.seconds.total
         self.computed[job.key] = record.status
         self.last_seconds = math.inf if seconds is None else seconds
         self.progress.job(self._name(job), record.status, seconds, _note(record))
@@ -646,14 +656,14 @@ class Runner:
             return job.record(status=FAILED, error=error)
         n_candidates = len(candidates(job.search.grid))
         for record in records:
-            if len(record.selection["scores"]) != n_candidates:
+            if len(record.selection.scores) != n_candidates:
                 raise DataError(
                     f"{self.store.path(record.key)}: holds the scores of another search",
                     AGAIN,
                 )
         choice = choice_of(job, records)
-        if choice["chosen"] is None:
-            messages = [text for texts in choice["errors"].values() for text in texts]
+        if choice.chosen is None:
+            messages = [text for texts in choice.errors.values() for text in texts]
             reason = "the metric is undefined in every fold"
             if messages:
                 reason = messages[0]
@@ -665,22 +675,6 @@ class Runner:
             )
         self.choices[job.key] = choice
         return None
-
-    def _fail_with_search(self, jobs: list[Job]) -> None:
-        """Store failed records of the jobs whose search has ended the work.
-
-        The failure then is a row of the table, which does not show folds.
-        """
-        failed_keys = set()
-        for key, status in self.computed.items():
-            if status not in DONE:
-                failed_keys.add(key)
-        self.fail_fast = False
-        has_failed = []
-        for job in jobs:
-            if any(fold.key in failed_keys for fold in job.folds):
-                has_failed.append(job)
-        self._choose_all(has_failed)
 
     def _name(self, job: Job) -> str:
         return self.plan.names.get(job.key, job.key[:16])
@@ -716,13 +710,13 @@ def _note(record: Record) -> str:
     if not record.done:
         return record.error or ""
     if record.family == JobKind.FOLD:
-        return counted(len(record.selection["scores"]), "candidate")
+        return counted(len(record.selection.scores), "candidate")
     numbers = []
     for name, value in record.metrics.items():
         if value is not None and not math.isnan(value):
             numbers.append(f"{name} {value:.4g}")
-    if record.seconds.get("fit") is not None:
-        numbers.append(f"fit {record.seconds['fit']:.3g} s")
+    if record.seconds.fit is not None:
+        numbers.append(f"fit {record.seconds.fit:.3g} s")
     if len(numbers) > MAX_SHOWN_METRICS:
         numbers = [*numbers[:MAX_SHOWN_METRICS], "..."]
     return ", ".join(numbers)

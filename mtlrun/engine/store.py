@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -22,12 +21,18 @@ from mtlrun.engine.packed import (
     PACKED,
     PLAN_FIELDS,
     Packed,
-    is_search,
-    name_candidates,
     pack,
     unpack,
 )
-from mtlrun.engine.record import CELLS, SCORES, SCORES_DIGEST, JobKind, Record
+from mtlrun.engine.record import (
+    CELLS,
+    SCORES,
+    SCORES_DIGEST,
+    JobKind,
+    Record,
+    SearchResult,
+    name_candidates,
+)
 from mtlrun.engine.stored import PROVENANCE
 from mtlrun.errors import UserError
 from mtlrun.parallel.status import TIMEOUT
@@ -173,7 +178,7 @@ class Store:
             return Packed(damage=str(error))
 
     @cached_property
-    def packed_choices(self) -> dict[str, dict[str, Any]]:
+    def packed_choices(self) -> dict[str, SearchResult]:
         """Results of the searches of packed records, by the key of the search."""
         choices = {}
         for key in self.packed.records:
@@ -181,8 +186,8 @@ class Store:
             if record is None or not record.done:
                 continue
             selection = record.selection
-            if selection and selection.get("chosen") is not None:
-                choices[selection["key"]] = selection
+            if selection.chosen is not None and selection.key is not None:
+                choices[selection.key] = selection
         return choices
 
     def scores(self, record: Record) -> Any | None:
@@ -341,7 +346,7 @@ class Store:
             if record is None:
                 continue
             records.append(record)
-            if is_search(record.selection):
+            if record.selection.is_search:
                 searches.append(record.selection)
         if not records:
             return
@@ -350,7 +355,7 @@ class Store:
         if plan is not None:
             packed_plan = {name: plan[name] for name in PLAN_FIELDS if name in plan}
         content = pack(
-            (record.content() for record in records),
+            records,
             plan=packed_plan,
             paired=paired,
             with_curves=with_curves,
@@ -380,8 +385,8 @@ class Store:
 
 def _must_last(record: Record) -> bool:
     """Whether a record has to survive a power failure."""
-    total_seconds = record.seconds.get("total", math.inf)
-    return bool(total_seconds > MAX_LOST_SECONDS)
+    total_seconds = record.seconds.total
+    return total_seconds is None or total_seconds > MAX_LOST_SECONDS
 
 
 def is_settled(record: Record, limit: float | None) -> bool:
@@ -400,7 +405,7 @@ def is_settled(record: Record, limit: float | None) -> bool:
     if record.done or limit is None:
         return record.done
     was_stopped = record.family == JobKind.ANALYSIS and record.status == TIMEOUT
-    return was_stopped and record.seconds.get("limit", 0) >= limit
+    return was_stopped and (record.seconds.limit or 0) >= limit
 
 
 def write_new(path: Path, content: bytes) -> None:

@@ -323,12 +323,27 @@ class Declared(NamedParameters):
         super().__init_subclass__(**options)
         owner = _owner_of_init(cls)
         if not _has_written_init(owner):
-            _refuse_written_init(cls)
+            # Raise a TypeError if a generated `__init__` would leave out parameters
+            # of a base class.
+            for base in cls.__mro__[1:]:
+                if issubclass(base, Declared) and _has_written_init(base):
+                    raise TypeError(
+                        f"{cls.__name__} needs an __init__ of its own, because "
+                        f"{base.__name__} has one. Write it out, with all parameters"
+                    )
             dataclass(cls, eq=False, repr=False)
         elif owner is not cls and owner.__module__.startswith("mtlrun."):
             # Methods of mtlrun had generated constructors once, so that such a subclass
             # would lose its parameters without a word.
-            _refuse_new_parameters(cls)
+            # Raise a TypeError if a class declares parameters that its inherited
+            # `__init__` ignores.
+            for name, hint in inspect.get_annotations(cls).items():
+                if name in vars(cls) and "ClassVar" not in str(hint):
+                    raise TypeError(
+                        f"{cls.__name__}.{name} would be no parameter, because a base class of "
+                        f"{cls.__name__} has an __init__. Write __init__ out, with all "
+                        "parameters, or annotate a constant as ClassVar"
+                    )
         if "_rules" not in vars(cls):
             cls._rules = _rules_of(cls)
         if cls.__doc__ and not cls.__name__.startswith("_"):
@@ -349,31 +364,6 @@ def _has_written_init(cls: type) -> bool:
     """Whether a class has an `__init__` that was not generated."""
     is_generated = "__dataclass_fields__" in vars(cls)
     return cls is not object and "__init__" in vars(cls) and not is_generated
-
-
-def _refuse_written_init(cls: type) -> None:
-    """Raise a TypeError if a generated `__init__` would leave out parameters of a
-    base class.
-    """
-    for base in cls.__mro__[1:]:
-        if issubclass(base, Declared) and _has_written_init(base):
-            raise TypeError(
-                f"{cls.__name__} needs an __init__ of its own, because "
-                f"{base.__name__} has one. Write it out, with all parameters"
-            )
-
-
-def _refuse_new_parameters(cls: type) -> None:
-    """Raise a TypeError if a class declares parameters that its inherited `__init__`
-    ignores.
-    """
-    for name, hint in inspect.get_annotations(cls).items():
-        if name in vars(cls) and "ClassVar" not in str(hint):
-            raise TypeError(
-                f"{cls.__name__}.{name} would be no parameter, because a base class of "
-                f"{cls.__name__} has an __init__. Write __init__ out, with all "
-                "parameters, or annotate a constant as ClassVar"
-            )
 
 
 def _rules_of(cls: type) -> dict[str, Rule]:

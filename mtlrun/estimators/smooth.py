@@ -38,7 +38,6 @@ from mtlrun.solvers.hierarchical.label_posterior import (
     normal_averaged_odds,
 )
 from mtlrun.solvers.hierarchical.smooth import (
-    SmoothFit,
     fit_smooth,
     smooth_prior,
     standardized,
@@ -137,7 +136,17 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
             noise = fit.posterior.s2 * float(rows.noise.mean())
             self._publish_fit(fit, noise)
         self.noise_variance_: Any = self._posterior.s2 * self._unit**2
-        self.loo_ = self._leave_one_out(data, flat, fit)
+        # Leave-one-out predictions in the shape of y, NaN without a weight.
+        values = self._center + self._unit * fit.leave_one_out
+        loo: Array = np.full(data.targets.shape, np.nan)
+        if data.shared:
+            loo[flat.row, flat.code] = values
+        else:
+            loo[flat.row] = values
+            loo = data.unsort(loo)
+        if self._layout != "shared" and loo.ndim == 2:
+            loo = loo[:, 0]
+        self.loo_ = loo
         return self._result(fit)
 
     @property
@@ -202,7 +211,15 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         self.loo_ = np.full(data.targets.shape, np.nan)
         self.loo_[used] = fit.leave_one_out
         self.mixture_ = dict(zip(fit.model.names, fit.model.mixture, strict=True))
-        self._publish_parts(fit.model)
+        # Set the variances of the parts, an array over the targets for each.
+        alone = fit.model.targets
+        values = alone.theta * alone.noise[:, None]
+        self.variances_ = dict(zip(fit.model.design.names, values.T, strict=True))
+        expected = alone.part_variances(self._training_targets.features())
+        expected = np.column_stack([expected, alone.noise])
+        shares = expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
+        names = [*fit.model.design.names, "noise"]
+        self.variance_shares_ = dict(zip(names, shares.T, strict=True))
         fits = fit.fits
         start = sum(outputs.start for outputs in fits)
         objective = sum(outputs.objective for outputs in fits)
@@ -221,17 +238,6 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
     def _is_joint(self) -> bool:
         """Whether targets on the same rows share a forest and the choice of mixtures."""
         return True
-
-    def _publish_parts(self, model: SmoothTargets) -> None:
-        """Set the variances of the parts, an array over the targets for each."""
-        alone = model.targets
-        values = alone.theta * alone.noise[:, None]
-        self.variances_ = dict(zip(model.design.names, values.T, strict=True))
-        expected = alone.part_variances(self._training_targets.features())
-        expected = np.column_stack([expected, alone.noise])
-        shares = expected / np.maximum(expected.sum(axis=1, keepdims=True), 1e-300)
-        names = [*model.design.names, "noise"]
-        self.variance_shares_ = dict(zip(names, shares.T, strict=True))
 
     def part_tests(self) -> list[PartTest]:
         check_is_fitted(self)
@@ -308,19 +314,6 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         is_unknown = codes < 0
         picked[is_unknown] += mean[is_unknown].var(axis=1)
         return self._pick(mean, codes), np.sqrt(picked)
-
-    def _leave_one_out(self, data: TaskData, flat: FlatRows, fit: SmoothFit) -> Array:
-        """Return leave-one-out predictions in the shape of y, NaN without a weight."""
-        values = self._center + self._unit * fit.leave_one_out
-        loo: Array = np.full(data.targets.shape, np.nan)
-        if data.shared:
-            loo[flat.row, flat.code] = values
-        else:
-            loo[flat.row] = values
-            loo = data.unsort(loo)
-        if self._layout != "shared" and loo.ndim == 2:
-            loo = loo[:, 0]
-        return loo
 
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
         """Predict targets, and on request how far new targets may lie from that.

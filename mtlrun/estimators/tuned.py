@@ -194,7 +194,12 @@ class TunedKernelRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimat
                 if blocks is None:
                     left_out = dual / (np.square(U) @ inverse)
                 else:
-                    left_out = _left_out_duals(dual, U, inverse, blocks)
+                    # The errors of each row of kernel ridge, each block predicted
+                    # without it.
+                    left_out = np.empty_like(dual)
+                    for rows in blocks:
+                        part = U[rows]
+                        left_out[rows] = _solve((part * inverse) @ part.T, dual[rows])
                 error = float(np.square(left_out).sum())
                 if error < least:
                     least = error
@@ -269,20 +274,6 @@ def _errors_of_blocks(
             left_out = residuals[rows] + part @ _solve(inner, part.T @ residuals[rows])
         total += (left_out**2).sum(axis=0)
     return total
-
-
-def _left_out_duals(
-    dual: Array, U: Array, inverse: Array, blocks: list[Array]
-) -> Array:
-    """Return the errors of each row of kernel ridge, each block predicted without it.
-
-    With ``P = (K + alpha I)^-1 = U diag(inverse) U'`` they are ``P_gg^-1 dual_g``.
-    """
-    errors = np.empty_like(dual)
-    for rows in blocks:
-        part = U[rows]
-        errors[rows] = _solve((part * inverse) @ part.T, dual[rows])
-    return errors
 
 
 def _solve(matrix: Array, right: Array) -> Array:

@@ -87,10 +87,19 @@ def gather(
         If no artefact has the profile or matches `only`, or if `only` cannot be parsed.
     """
     only = list(only or ())
-    parts = _split_only(only)
+    # Separate parts of `only` that select artefacts from parts that select jobs.
+    patterns: list[str] = []
+    only_jobs: list[str] = []
+    for text in only:
+        for part in text.split(","):
+            key, _, pattern = part.partition("=")
+            if key.strip() == ARTEFACT:
+                patterns.append(pattern.strip())
+            else:
+                only_jobs.append(part.strip())
     batch = Batch()
     for entry in artefacts():
-        if not parts.selects(entry.id):
+        if patterns and not any(fnmatchcase(entry.id, text) for text in patterns):
             continue
         try:
             experiment = load_experiment(entry.path, seed=seed, data_dir=data_dir)
@@ -107,7 +116,7 @@ def gather(
                 plan(
                     experiment,
                     data_dir=data_dir,
-                    only=parts.jobs,
+                    only=only_jobs,
                     interpretation=interpretation,
                     output=output,
                 )
@@ -115,8 +124,8 @@ def gather(
         except OnlyError:
             raise
         except NoMatchError:
-            patterns = ",".join(parts.jobs)
-            batch.skipped[entry.id] = f"nothing in it that --only {patterns} names"
+            job_patterns = ",".join(only_jobs)
+            batch.skipped[entry.id] = f"nothing in it that --only {job_patterns} names"
         except UserError as error:
             batch.refused[entry.id] = error
     if not batch.plans and not batch.refused:
@@ -129,41 +138,6 @@ def gather(
             "one.",
         )
     return batch
-
-
-class _OnlyParts(NamedTuple):
-    """Parts of `only`.
-
-    Attributes
-    ----------
-    artefacts : list of str
-        Patterns of artefacts; empty for all.
-    jobs : list of str
-        ``key=pattern`` that select jobs.
-    """
-
-    artefacts: list[str]
-    jobs: list[str]
-
-    def selects(self, artefact: str) -> bool:
-        """Return whether an artefact matches one of the patterns, or there are none."""
-        for pattern in self.artefacts:
-            if fnmatchcase(artefact, pattern):
-                return True
-        return not self.artefacts
-
-
-def _split_only(only: Iterable[str]) -> _OnlyParts:
-    """Separate parts of `only` that select artefacts from parts that select jobs."""
-    parts = _OnlyParts([], [])
-    for text in only:
-        for part in text.split(","):
-            key, _, pattern = part.partition("=")
-            if key.strip() == ARTEFACT:
-                parts.artefacts.append(pattern.strip())
-            else:
-                parts.jobs.append(part.strip())
-    return parts
 
 
 class WorkCount(NamedTuple):

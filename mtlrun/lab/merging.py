@@ -92,7 +92,19 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
             f"{folder} is compact: it does not say which jobs are missing",
             f"Start the run, which writes its plan: {run.experiment.command}",
         )
-    theirs = _records_of(run, other)
+    # The records of another folder.
+    if _is_run(other):
+        _refuse_other_plan(run, read_run(other), other)
+        theirs = Store.of_run(other)
+    else:
+        theirs = Store(other)
+    has_pack = (other / PACKED).is_file()
+    if not has_pack and not theirs.cells_folder.is_dir():
+        raise DataError(
+            f"{other} is not the folder of a run: there is no {PACKED} and no "
+            f"{CELLS}/ in it",
+            "Give <output>/<paper>/<artifact>/<profile>.",
+        )
     planned_keys = dict.fromkeys(job.key for job in all_planned_jobs(run))
     output = Store.of_run(folder).cells_folder.parent
     store = Store(output, folder, checks_scores=True)
@@ -130,29 +142,6 @@ def merge(folder: Path, other: Path, wait: Callable[[], None] = lambda: None) ->
 
 def _is_run(folder: Path) -> bool:
     return (folder / RUN_FILE).is_file()
-
-
-def _records_of(run: Run, other: Path) -> Store:
-    """Return the records of another folder.
-
-    Raises
-    ------
-    DataError
-        If it has no records, or is a run with another plan.
-    """
-    if _is_run(other):
-        _refuse_other_plan(run, read_run(other), other)
-        records = Store.of_run(other)
-    else:
-        records = Store(other)
-    has_pack = (other / PACKED).is_file()
-    if not has_pack and not records.cells_folder.is_dir():
-        raise DataError(
-            f"{other} is not the folder of a run: there is no {PACKED} and no "
-            f"{CELLS}/ in it",
-            "Give <output>/<paper>/<artifact>/<profile>.",
-        )
-    return records
 
 
 def _finished(records: Store, key: str) -> Record | None:

@@ -25,7 +25,7 @@ from mtlrun.data.sets.files import data_directory
 from mtlrun.data.sets.load import dataset_fingerprint, source_name
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.environment import host_info, made_by, now
-from mtlrun.engine.job import Job, choice_of, job_from
+from mtlrun.engine.job import DatasetRef, Job, choice_of, job_from
 from mtlrun.engine.packed import rounded, stored_digits
 from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.engine.store import check_folder
@@ -33,7 +33,7 @@ from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.run import Run, all_planned_jobs, read_run
 from mtlrun.lab.stored import read_verified
-from mtlrun.utils.io import file_json, jsonable, sealed, write_atomic
+from mtlrun.utils.io import file_json, jsonable, read_fields, sealed, write_atomic
 
 #: Digits to which equal numbers agree.
 ALL_DIGITS = 16.0
@@ -266,13 +266,13 @@ def _select(
 
 def _expected_seconds(record: Record, search: bool) -> float:
     """Estimate the seconds that recomputing a job takes."""
-    expected = record.seconds.get("total") or 0.0
-    repeated = record.seconds.get("fit_all") or []
+    expected = record.seconds.total or 0.0
+    repeated = record.seconds.fit_all or []
     if len(repeated) > 1:
         # A timed job is fitted only once, see `_fit_once`.
         expected -= math.fsum(repeated) - statistics.median(repeated)
     if search:
-        expected += record.selection.get("seconds") or 0.0
+        expected += record.selection.seconds or 0.0
     return SECONDS_FACTOR * expected
 
 
@@ -304,9 +304,10 @@ def _reason_to_refuse(
     dataset = record.inputs.get("dataset")
     source = _Source()
     if dataset:
-        name = json.dumps([dataset["id"], dataset.get("options", {})], sort_keys=True)
+        reference = read_fields(DatasetRef, dataset)
+        name = json.dumps([reference.id, reference.options], sort_keys=True)
         if name not in sources:
-            sources[name] = _source(dataset, data_dir)
+            sources[name] = _source(reference, data_dir)
         source = sources[name]
         if source.problem:
             return source.problem
@@ -323,13 +324,12 @@ def _reason_to_refuse(
     return ""
 
 
-def _source(dataset: Mapping[str, Any], data_dir: Path | None) -> _Source:
+def _source(dataset: DatasetRef, data_dir: Path | None) -> _Source:
     """Return the reader or generator of a data set if its data are unchanged."""
-    id = dataset["id"]
+    id = dataset.id
     try:
-        options = dataset.get("options", {})
-        fingerprint = dataset_fingerprint(id, data_dir=data_dir, **options)
-        if fingerprint != dataset["fingerprint"]:
+        fingerprint = dataset_fingerprint(id, data_dir=data_dir, **dataset.options)
+        if fingerprint != dataset.fingerprint:
             return _Source(problem=f"{id} is another data set than it was")
         return _Source(source_name(load_card(id, data_directory(data_dir))))
     except DataError:
@@ -359,14 +359,14 @@ def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
     folder = None
     if data_dir is not None:
         folder = str(data_dir)
-    selected = record.selection.get("chosen") or {}
+    selected = record.selection.chosen or {}
     try:
         job = job_from(record.inputs, record.versions, record.versions)
         if search and job.search is not None:
             folds = [compute_job(fold, None, folder)[0] for fold in job.folds]
             choice = choice_of(job, folds)
             digits = 0.0
-            if choice["chosen"] == record.selection.get("chosen"):
+            if choice.chosen == record.selection.chosen:
                 digits = ALL_DIGITS
             trial.digits["chosen parameters"] = digits
         recomputed, _ = compute_job(_fit_once(job), selected, folder)
@@ -382,7 +382,7 @@ def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
 
 
 def _fit_seconds(record: Record) -> float | None:
-    return record.seconds.get("fit") or record.seconds.get("total")
+    return record.seconds.fit or record.seconds.total
 
 
 def agreement_of(record: Record, recomputed: Record) -> dict[str, float]:
@@ -471,16 +471,12 @@ def _write(
         cells[trial.record.key] = trial.plain
     refused = Counter(trial.refused for trial in all_trials if trial.refused)
     host = host_info()
+    shown = ("cpu", "cores", "python", "packages")
     content = {
         "schema": 1,
         "made_by": made_by(),
         "date": now(),
-        "host": {
-            "cpu": host["cpu"],
-            "cores": host["cores"],
-            "python": host["python"],
-            "packages": host["packages"],
-        },
+        "host": {name: host[name] for name in shown},
         "finished": len(all_trials),
         "not_tried": dict(sorted(refused.items())),
         "cells": [cells[key] for key in sorted(cells)],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,13 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
+from mtlrun.engine.record import SearchResult, Seconds, SolverOutcome
 from mtlrun.estimators.baselines import TaskMean
-from mtlrun.show.figures import Line, Panel, best_scores, path_panel
+from mtlrun.parallel.status import OK
+from mtlrun.show.figures import Line, Panel, path_panel
 from mtlrun.show.quantities import spoken
 from mtlrun.show.report_table import Column, ReportTable, Styled
+from mtlrun.utils.io import read_fields
 
 #: Baseline of all scores.
 BASELINE = "mean of the task"
@@ -44,6 +47,59 @@ BASELINE_LINE = (
 )
 #: Test rows of a task: its name, the true values, and predictions or decision values.
 Tested = Sequence[tuple[str, np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """Results of a training, as ``metrics.json`` has them.
+
+    Attributes
+    ----------
+    method : str
+    dataset : str
+    status : str
+    params : dict
+        Parameters of the model.
+    metrics, per_task : dict
+        Scores of the test rows: averages, and the scores of each task.
+    counts : dict of str to int
+    seconds : Seconds
+    solver : SolverOutcome
+    selection : SearchResult
+        Result of the search.
+    refit : bool or dict
+        Parameters that changed for the fit to all rows.
+    edits : list of str
+        What was changed in the table.
+    baseline : dict
+        Scores of the baseline, see `baseline_scores`.
+    """
+
+    method: str
+    dataset: str
+    metrics: dict[str, float]
+    status: str = OK
+    params: dict[str, Any] = field(default_factory=dict)
+    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    seconds: Seconds = field(default_factory=Seconds)
+    solver: SolverOutcome = field(default_factory=SolverOutcome)
+    selection: SearchResult = field(default_factory=SearchResult)
+    refit: bool | dict[str, Any] = False
+    # Results of earlier versions have neither of these.
+    edits: list[str] = field(default_factory=list)
+    baseline: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, content: Mapping[str, Any]) -> TrainingResult:
+        """Return the results in the content of ``metrics.json``."""
+        stored = read_fields(cls, content)
+        return replace(
+            stored,
+            seconds=read_fields(Seconds, content.get("seconds") or {}),
+            solver=read_fields(SolverOutcome, content.get("solver") or {}),
+            selection=read_fields(SearchResult, content.get("selection") or {}),
+        )
 
 
 def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
@@ -168,22 +224,22 @@ class ComparedScore:
         return cls(name, score, baseline, verdict)
 
 
-def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
+def compared_scores(result: TrainingResult) -> list[ComparedScore]:
     """Return the cross-validated score of a training and the scores of test rows."""
     compared = []
-    selection = result["selection"]
-    if selection:
-        metric = selection["metric"]
+    selection = result.selection
+    if selection.metric is not None and selection.score is not None:
+        metric = selection.metric
         compared.append(
             ComparedScore.of(
                 f"cross-validated {spoken(metric)}",
                 metric,
-                selection["score"],
+                selection.score,
                 BASELINE_SCORES.get(metric),
             )
         )
-    baselines = _baseline_of(result, "metrics")
-    for metric, score in result["metrics"].items():
+    baselines = result.baseline.get("metrics", {})
+    for metric, score in result.metrics.items():
         compared.append(
             ComparedScore.of(
                 f"{spoken(metric)} of the test rows",
@@ -195,17 +251,7 @@ def compared_scores(result: Mapping[str, Any]) -> list[ComparedScore]:
     return compared
 
 
-def _baseline_of(result: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """Return the ``metrics`` or ``per_task`` of the baseline.
-
-    Empty for results of earlier versions.
-    """
-    baseline = result.get("baseline") or {}
-    scores: Mapping[str, Any] = baseline.get(key) or {}
-    return scores
-
-
-def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
+def baseline_warnings(result: TrainingResult) -> list[str]:
     """Return a line for each score that is worse than the mean of the task."""
     lines = []
     for compared in compared_scores(result):
@@ -217,13 +263,13 @@ def baseline_warnings(result: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def headline(result: Mapping[str, Any]) -> Styled | None:
+def headline(result: TrainingResult) -> Styled | None:
     """Return the first score of the test rows next to its baseline, in words.
 
     None without a baseline.
     """
-    metric = next(iter(result["metrics"]))
-    n_metrics = len(result["metrics"])
+    metric = next(iter(result.metrics))
+    n_metrics = len(result.metrics)
     compared = compared_scores(result)[-n_metrics]
     if not compared.verdict or compared.baseline is None:
         return None
@@ -242,7 +288,7 @@ def headline(result: Mapping[str, Any]) -> Styled | None:
     )
 
 
-def score_table(result: Mapping[str, Any]) -> ReportTable:
+def score_table(result: TrainingResult) -> ReportTable:
     """Return a table of the scores with their baselines."""
     table = ReportTable.of(
         "score",
@@ -262,13 +308,13 @@ def score_table(result: Mapping[str, Any]) -> ReportTable:
     return table
 
 
-def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
+def task_table(result: TrainingResult, tested: Tested) -> ReportTable:
     """Return a table of the scores of each task with their baselines.
 
     The verdict is about the first metric.
     """
-    metrics = list(result["metrics"])
-    baseline = _baseline_of(result, "per_task")
+    metrics = list(result.metrics)
+    baseline = result.baseline.get("per_task", {})
     table = ReportTable.of("task", "test rows:count")
     for name in metrics:
         table.columns.append(Column(name, "score"))
@@ -279,7 +325,7 @@ def task_table(result: Mapping[str, Any], tested: Tested) -> ReportTable:
     for index, (task, truth, _) in enumerate(tested):
         row: list[Any] = [task, len(truth)]
         for name in metrics:
-            score = _score_of_task(result["per_task"].get(name, ()), index)
+            score = _score_of_task(result.per_task.get(name, ()), index)
             row.append(score)
             if name in baseline:
                 row.append(_score_of_task(baseline[name], index))
@@ -306,25 +352,24 @@ def _score_of_task(scores: Sequence[float | None], index: int) -> float | None:
     return None
 
 
-def search_panels(selection: Mapping[str, Any]) -> list[Panel]:
+def search_panels(selection: SearchResult) -> list[Panel]:
     """Return a panel for each parameter of a search.
 
     It shows the best mean score at each value, and the selected value.
 
     Parameters
     ----------
-    selection : mapping
-        Result of the search in a record; empty without a search.
+    selection : SearchResult
+        Empty without a search.
     """
     panels = []
-    grid = selection.get("grid") or {}
-    for name, values in grid.items():
+    for name, values in (selection.grid or {}).items():
         if len(values) < 2:
             continue
-        scores = best_scores(selection, name)
+        scores = selection.best_scores(name)
         if len(scores) < 2:
             continue
-        metric = str(selection["metric"])
+        metric = str(selection.metric)
         curves = [Line("cross-validated", list(scores), list(scores.values()))]
         if metric in BASELINE_SCORES:
             # A horizontal line from the smallest value to the largest
@@ -332,7 +377,7 @@ def search_panels(selection: Mapping[str, Any]) -> list[Panel]:
             level = BASELINE_SCORES[metric]
             line = Line(BASELINE, ends, [level, level], place=4, smooth=True)
             curves.append(line)
-        selected = (selection.get("chosen") or {}).get(name)
+        selected = (selection.chosen or {}).get(name)
         if selected in scores:
             point = Line("selected", [selected], [scores[selected]], place=3)
             point.points = "filled"

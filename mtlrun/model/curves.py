@@ -7,7 +7,7 @@ of the table that the model was trained on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ class ModelCurves:
                 "has no curves",
                 "SmoothMTL has; --kind task draws the lines of any model.",
             )
-        self.tasks: list[str] = list(model.about["tasks"])
+        self.tasks: list[str] = list(model.description.tasks)
         #: Whether each task is a target that has its own unit.
         self.has_targets_as_tasks = not model.ragged
         self._column_position, self.column = number_column(model, column)
@@ -130,7 +130,7 @@ class ModelCurves:
         if isinstance(step, TableFeatures):
             return step.original_values(self._column_position, self._values)
         # Scalers treat each column by itself: what the others hold does not matter.
-        n_features = self.model.about["input"]["n_features"]
+        n_features = self.model.description.input.n_features
         features = np.zeros((len(self._values), n_features))
         features[:, self._position] = self._values
         return np.asarray(step.inverse_transform(features)[:, self._position])
@@ -148,7 +148,7 @@ class ModelCurves:
         center = 0.0
         scale = 1.0
         outer = self.model.estimator
-        if self.model.about["task_type"] == "regression" and hasattr(outer, "scale_"):
+        if self.model.is_regression and hasattr(outer, "scale_"):
             # Unless tasks are targets, they share one center and scale.
             index = 0
             if self.has_targets_as_tasks and task is not None:
@@ -164,12 +164,12 @@ class ModelCurves:
 
     def quantity(self, task: int | None) -> str:
         """Return the label of the vertical axis."""
-        facts = self.model.about
+        description = self.model.description
         if self.has_targets_as_tasks and task is not None:
             name = self.tasks[task]
         else:
-            name = (facts.get("targets") or ["prediction"])[0]
-        if facts["task_type"] == "regression":
+            name = (description.targets or ["prediction"])[0]
+        if self.model.is_regression:
             return str(name)
         labels = next(iter(self.model.words.values()))
         if self.has_targets_as_tasks:
@@ -194,26 +194,25 @@ def number_column(model: Model, column: str | None) -> tuple[int, str]:
     UserError
         If the column holds categories, or no column holds numbers.
     """
-    inputs = model.about["input"]
-    names = list(inputs["names"])
+    inputs = model.description.input
+    names = list(inputs.names)
     if not names:
-        names = list(map(str, range(inputs["n_features"])))
-    categories = inputs.get("categories") or {}
-    numbers = [name for name in names if name not in categories]
+        names = list(map(str, range(inputs.n_features)))
+    numbers = [name for name in names if name not in inputs.categories]
     if not numbers:
         raise UserError(
             "the model has no column of numbers", "Draw another --kind of picture."
         )
     if column is None:
         column = numbers[0]
-    if column in categories:
+    if column in inputs.categories:
         raise UserError(
             f"column {column!r} holds categories, and a line needs numbers",
             f"Columns of numbers: {listed(numbers)}. To compare categories, predict rows "
             "that differ in it: mtlrun predict.",
         )
-    roles = {inputs.get("task_column"): "tasks"}
-    roles |= dict.fromkeys(model.about.get("targets") or [], "targets")
+    roles = {inputs.task_column: "tasks"}
+    roles |= dict.fromkeys(model.description.targets, "targets")
     if column in roles and column not in names:
         raise UserError(
             f"column {column!r} holds the {roles[column]} of the model, and a line is "
@@ -223,25 +222,6 @@ def number_column(model: Model, column: str | None) -> tuple[int, str]:
     if column not in names:
         raise UnknownNameError("column of the model", column, numbers)
     return names.index(column), column
-
-
-def method_name(facts: Mapping[str, Any]) -> str:
-    """Return the method of a model, without wrappers that scale targets.
-
-    Parameters
-    ----------
-    facts : mapping
-        Content of ``model.json``.
-    """
-    estimator = facts["estimator"] or {}
-    name = estimator.get("name") or ""
-    parameters = estimator.get("params") or {}
-    inner = parameters.get("estimator")
-    while isinstance(inner, Mapping):
-        name = inner["estimator"]
-        parameters = inner.get("params") or {}
-        inner = parameters.get("estimator")
-    return str(name).rpartition(":")[2]
 
 
 def checked_tasks(texts: Sequence[str], tasks: Sequence[str]) -> list[int]:
@@ -337,7 +317,7 @@ def curve_picture(
         panels.append(TaskPanel(name, "", [], [], lines, by_task[task].band))
     quantity = "target" if has_targets else curves.quantity(None)
     return PanelsPicture(
-        f"{method_name(model.about)}: {quantity} over {curves.column}",
+        f"{model.description.estimator.method}: {quantity} over {curves.column}",
         curves.column,
         quantity,
         panels,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -72,7 +70,7 @@ def _mean_of_each_task(model: Model) -> np.ndarray:
 
     For labels this is the share of positive rows.
     """
-    n_tasks = len(model.about["tasks"])
+    n_tasks = len(model.description.tasks)
     n_features = innermost(model.estimator).n_features_in_
     rows = np.zeros((n_tasks, n_features))
     if model.ragged:
@@ -80,7 +78,7 @@ def _mean_of_each_task(model: Model) -> np.ndarray:
         means = np.asarray(model.estimator.predict(rows, task_id=tasks))
     else:
         means = np.asarray(model.estimator.predict(rows))[0]
-    if is_regression(model):
+    if model.is_regression:
         return means
     # Labels are -1 and +1.
     return (1 + means) / 2
@@ -130,7 +128,7 @@ def _largest_features(coef: np.ndarray) -> list[int]:
 
 def _quantity(model: Model) -> str:
     """Return the name of the sum that a linear model predicts."""
-    if is_regression(model):
+    if model.is_regression:
         return "prediction"
     if hasattr(model.estimator, "predict_proba"):
         return "log-odds"
@@ -156,20 +154,15 @@ def _range_line(name: str, values: np.ndarray, tasks: Sequence[str]) -> str:
 
 def _scale_note(model: Model) -> str:
     """Return on which scale the numbers are, where targets were transformed."""
-    transform = model.about.get("transform")
+    transform = model.description.transform
     if not transform:
         return ""
     return f"; on the scale of {transform}"
 
 
-def is_regression(model: Model) -> bool:
-    """Whether the targets of a model are numbers."""
-    return bool(model.about["task_type"] == "regression")
-
-
 def task_names(model: Model) -> list[str]:
     """Return the names of the tasks as in the user's table."""
-    return [str(task) for task in model.about["tasks"]]
+    return [str(task) for task in model.description.tasks]
 
 
 #: Targets on the same rows whose parts are tested; of more, the first ones.
@@ -193,7 +186,7 @@ def part_lines(model: Model) -> list[str]:
     if not hasattr(estimator, "part_tests"):
         return lines
     names = dict(
-        zip(estimator.tasks_.tolist(), map(str, model.about["tasks"]), strict=True)
+        zip(estimator.tasks_.tolist(), map(str, model.description.tasks), strict=True)
     )
     tested = list(names)[:MAX_TESTED_TARGETS]
     for test in estimator.part_tests():
@@ -206,26 +199,25 @@ def part_lines(model: Model) -> list[str]:
 
 def saved_part_lines(folder: Path) -> list[str]:
     """Return `part_lines` of the model in a folder, which is loaded if it has parts."""
-    if "Smooth" not in json.dumps(read_facts(folder)["estimator"]):
+    if not read_facts(folder).estimator.mentions("Smooth"):
         return []
     return part_lines(load_model(folder))
 
 
 def model_lines(model: Model) -> list[str]:
     """Return what a model is, what it was trained on, and how it predicts."""
-    facts = model.about
-    inputs: Mapping[str, Any] = facts["input"]
-    tasks = list(map(str, facts["tasks"]))
-    names = list(map(str, inputs.get("names") or []))
+    description = model.description
+    tasks = list(map(str, description.tasks))
+    names = list(map(str, description.input.names))
     lines: list[str] = []
-    config: Mapping[str, Any] = facts.get("config") or {}
-    if config.get("title"):
-        lines.append(str(config["title"]))
+    title = description.config.get("title")
+    if title:
+        lines.append(str(title))
     lines += [
-        f"method: {method_name(model)} ({facts['task_type']})",
+        f"method: {method_name(model)} ({description.task_type})",
         f"tasks: {counted(len(tasks), 'task')} ({listed(tasks)})",
     ]
-    features = counted(int(inputs["n_features"]), "feature")
+    features = counted(description.input.n_features, "feature")
     if names:
         features += f" ({listed(names)})"
     lines.append(f"features: {features}")

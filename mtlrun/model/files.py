@@ -36,7 +36,7 @@ from mtlrun.catalog.registry import BASELINES, METHODS
 from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
 from mtlrun.model.checks import check_indices, objects_within
-from mtlrun.model.fitted import Model
+from mtlrun.model.fitted import Model, ModelDescription, read_description
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import (
     file_json,
@@ -417,7 +417,7 @@ def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
             )
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
+def read_facts(folder: Path) -> ModelDescription:
     """Return the content of ``model.json``, with texts that are safe to display.
 
     Raises
@@ -425,7 +425,7 @@ def read_facts(folder: Path) -> dict[str, Any]:
     DataError
         If the file is missing, does not describe a model, or has been changed.
     """
-    return dict(cleaned(_read_description(folder)))
+    return read_description(cleaned(_read_description(folder)))
 
 
 def model_folder(path: Path) -> Path:
@@ -496,7 +496,7 @@ def _coefficients(model: Model) -> bytes | None:
         buffer,
         coef=coef,
         intercept=getattr(model.estimator, "intercept_", np.zeros(len(coef))),
-        tasks=np.asarray(model.about["tasks"], dtype=str),
+        tasks=np.asarray(model.description.tasks, dtype=str),
         features=np.asarray(names, dtype=str),
     )
     return buffer.getvalue()
@@ -507,7 +507,7 @@ def transformed_names(model: Model) -> Sequence[str]:
 
     Empty if they have no names.
     """
-    names: Sequence[str] = model.about["input"]["names"]
+    names: Sequence[str] = model.description.input.names
     if not hasattr(model.step, "get_feature_names_out"):
         return names or ()
     input_names = np.asarray(names, dtype=object) if names else None

@@ -6,9 +6,10 @@ frames and returns the units and labels of the table.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ from mtlrun.data.roles.schema import (
 )
 from mtlrun.data.transforms import transform_named
 from mtlrun.engine.evaluation import TrainTestData, predict_labels, predict_std
+from mtlrun.engine.job import DatasetRef
 from mtlrun.errors import (
     DataError,
     UserError,
@@ -48,10 +50,134 @@ from mtlrun.errors import (
 from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.features.table import TableFeatures, table_step
 from mtlrun.model.intervals import LEVEL, Intervals
+from mtlrun.utils.io import read_fields
 from mtlrun.utils.text import normalized, sanitize, table_text
 
 #: Default name of the column of tasks.
 TASK_COLUMN = "task"
+
+
+@dataclass(frozen=True)
+class ModelColumns:
+    """Columns that a model reads.
+
+    Attributes
+    ----------
+    n_features : int
+    names : list of str
+        Empty if columns have no names.
+    strings : bool
+        Whether the rows are DNA strings.
+    categories : dict of str to list of str
+        Words of each column of text.
+    task_column : str or None
+    table : bool
+        Whether the feature step is made for tables.
+    ranges : dict of str to list of float
+        Smallest and largest training value of columns of numbers.
+    kept : list of str
+        Columns that predictions show next to the task.
+    levels : list of str
+        Columns of further groups.
+    clock : dict or None
+        As `mtlrun.data.clock.Clock.to_dict` returns it.
+    """
+
+    n_features: int = 0
+    names: list[str] = field(default_factory=list)
+    strings: bool = False
+    categories: dict[str, list[str]] = field(default_factory=dict)
+    task_column: str | None = None
+    table: bool = False
+    ranges: dict[str, Any] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
+    levels: list[str] = field(default_factory=list)
+    clock: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class ModelEstimator:
+    """Estimator of a model: its name in the training file, its class and parameters."""
+
+    name: str = ""
+    class_: str = ""
+    per_task: bool = False
+    params: dict[str, Any] = field(default_factory=dict)
+
+    def mentions(self, text: str) -> bool:
+        """Whether its names, or the names of estimators inside, contain a text."""
+        return text in json.dumps(asdict(self))
+
+    @property
+    def method(self) -> str:
+        """Name of the method, without wrappers that scale targets."""
+        name = self.name
+        inner = self.params.get("estimator")
+        while isinstance(inner, Mapping):
+            name = inner["estimator"]
+            params = inner.get("params") or {}
+            inner = params.get("estimator")
+        return str(name).rpartition(":")[2]
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """Facts about the method and the table of a model.
+
+    Attributes
+    ----------
+    task_type : {"regression", "binary", "multiclass"}
+    design : {"ragged", "shared", "single"}
+        Whether each row belongs to one task, has a target for each task, or there is
+        one task.
+    tasks : list of str
+    input : ModelColumns
+    estimator : ModelEstimator
+    dataset : DatasetRef
+    targets : list of str
+        Columns of targets of a table.
+    labels : dict of str to list of str
+        Labels of each target, or of each task where rows belong to tasks.
+    label_types : dict of str to str
+        Types that the labels of each target had in the table.
+    positive : str or None
+        Label that counts as positive.
+    transform : str or None
+        Transform of the targets.
+    intervals : dict of str to dict
+        Errors on other rows; of known tasks and of new ones.
+    config : dict
+        Settings of the training.
+    cell : str or None
+        Key of the job.
+    files : dict of str to str
+        Digests of the files next to ``model.json``.
+    """
+
+    task_type: str = ""
+    design: str = ""
+    tasks: list[str] = field(default_factory=list)
+    input: ModelColumns = ModelColumns()
+    estimator: ModelEstimator = ModelEstimator()
+    dataset: DatasetRef = field(default_factory=lambda: DatasetRef(""))
+    targets: list[str] = field(default_factory=list)
+    labels: dict[str, list[str]] = field(default_factory=dict)
+    label_types: dict[str, str] = field(default_factory=dict)
+    positive: str | None = None
+    transform: str | None = None
+    intervals: dict[str, Any] = field(default_factory=dict)
+    config: dict[str, Any] = field(default_factory=dict)
+    cell: str | None = None
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def read_description(content: Mapping[str, Any]) -> ModelDescription:
+    """Return the description in the content of ``model.json``."""
+    dataset = {"id": "", **(content.get("dataset") or {})}
+    typed: dict[str, Any] = {"dataset": read_fields(DatasetRef, dataset)}
+    for name, part in (("input", ModelColumns), ("estimator", ModelEstimator)):
+        typed[name] = read_fields(part, content.get(name) or {})
+    return read_fields(ModelDescription, {**content, **typed})
 
 
 class Model(BaseEstimator):
@@ -94,9 +220,9 @@ class Model(BaseEstimator):
         self.facts = facts
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        facts = self._now().about
-        n_tasks = counted(len(facts["tasks"]), "task")
-        return f"<Model: {facts['estimator']['name']}, {n_tasks}>"
+        description = self._now().description
+        n_tasks = counted(len(description.tasks), "task")
+        return f"<Model: {description.estimator.name}, {n_tasks}>"
 
     def __sklearn_is_fitted__(self) -> bool:
         try:
@@ -108,7 +234,7 @@ class Model(BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.estimator_type = "classifier"
-        if self.about["task_type"] == "regression":
+        if self.is_regression:
             tags.estimator_type = "regressor"
         tags.input_tags.allow_nan = True
         tags.input_tags.string = True
@@ -120,17 +246,31 @@ class Model(BaseEstimator):
         return self.facts or {}
 
     @property
+    def description(self) -> ModelDescription:
+        """The same facts, typed."""
+        facts, description = self.__dict__.get("_described", (None, None))
+        if description is None or facts is not self.facts:
+            description = read_description(self.about)
+            self._described = (self.facts, description)
+        return description
+
+    @property
+    def is_regression(self) -> bool:
+        """Whether the targets are numbers."""
+        return self.description.task_type == "regression"
+
+    @property
     def ragged(self) -> bool:
         """Whether every row belongs to one task."""
-        return self.about["design"] == "ragged"
+        return self.description.design == "ragged"
 
     @property
     def by_task(self) -> bool:
         """Whether each row names its task: ragged data, and classes per task."""
         if self.ragged:
             return True
-        has_task_column = bool(self.about["input"].get("task_column"))
-        return has_task_column and bool(self.about.get("labels"))
+        has_task_column = bool(self.description.input.task_column)
+        return has_task_column and bool(self.description.labels)
 
     @property
     def unseen(self) -> str:
@@ -150,10 +290,9 @@ class Model(BaseEstimator):
 
         They are -1 and +1 unless the table had others.
         """
-        labels: Mapping[str, list[str]] = self.about.get("labels") or {}
-        if labels:
-            return labels
-        return {name: ["-1", "1"] for name in self.about["tasks"]}
+        if self.description.labels:
+            return self.description.labels
+        return {name: ["-1", "1"] for name in self.description.tasks}
 
     @property
     def task_names(self) -> list[str]:
@@ -161,51 +300,44 @@ class Model(BaseEstimator):
         if self.by_task and not self.ragged:
             # The tasks of the estimator are classes of these tasks.
             return list(self.words)
-        return list(self.about["tasks"])
+        return list(self.description.tasks)
 
     @property
     def target_names(self) -> list[str]:
         """Targets, one per column of `answers`."""
         if self.by_task:
-            return [(self.about.get("targets") or ["prediction"])[0]]
-        return list(self.about.get("labels") or self.about["tasks"])
+            return [(self.description.targets or ["prediction"])[0]]
+        return list(self.description.labels or self.description.tasks)
 
     @property
     def schema(self) -> Schema:
         """Columns that new rows must have."""
-        inputs = self.about["input"]
+        inputs = self.description.input
         task_column = None
         task_names: tuple[str, ...] = ()
         if self.by_task:
-            task_column = inputs.get("task_column") or TASK_COLUMN
+            task_column = inputs.task_column or TASK_COLUMN
             task_names = tuple(self.task_names)
+        clock = None
+        if inputs.clock is not None:
+            clock = Clock.of_model(inputs.clock, inputs.names, inputs.categories)
+        # Features that no training row lacked.
+        complete_features: tuple[str, ...] = ()
+        if isinstance(self.step, TableFeatures) and hasattr(self.step, "transformer_"):
+            complete_columns = self.step.complete_columns()
+            complete_features = tuple(inputs.names[j] for j in complete_columns)
         return Schema(
-            inputs["n_features"],
-            tuple(inputs["names"]),
-            inputs["strings"],
+            inputs.n_features,
+            tuple(inputs.names),
+            inputs.strings,
             task_column,
-            inputs.get("table", False),
-            inputs.get("categories", {}),
+            inputs.table,
+            inputs.categories,
             task_names,
-            self._complete_features(inputs),
-            self._clock,
-            inputs.get("ranges") or {},
+            complete_features,
+            clock,
+            inputs.ranges,
         )
-
-    @property
-    def _clock(self) -> Clock | None:
-        """When each task begins, if features are derived from the time of the rows."""
-        if self.about["input"].get("clock") is None:
-            return None
-        return Clock.of_model(self.about["input"])
-
-    def _complete_features(self, inputs: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the names of the features that no training row lacked."""
-        is_fitted = hasattr(self.step, "transformer_")
-        if not isinstance(self.step, TableFeatures) or not is_fitted:
-            return ()
-        names = inputs["names"]
-        return tuple(names[j] for j in self.step.complete_columns())
 
     @property
     def feature_names_in_(self) -> np.ndarray:
@@ -235,7 +367,7 @@ class Model(BaseEstimator):
     def classes_(self) -> Any:
         """Original labels; a list of them for several targets."""
         model = self._now()
-        if model.about["task_type"] == "regression" or not self.__sklearn_is_fitted__():
+        if model.is_regression or not self.__sklearn_is_fitted__():
             raise AttributeError("classes_ exists for fitted classifiers")
         if model.by_task:
             labels = list(chain.from_iterable(model.words.values()))
@@ -260,31 +392,31 @@ class Model(BaseEstimator):
             As by `dataset`.
         """
         dataset = self.dataset(X, y)
-        facts = self.about
         clock = self.schema.clock
         step = table_step(dataset).fit(dataset.X)
         with config_context(transform_output="default"):
             ready = replace(dataset, X=step.transform(dataset.X), features=[])
         rows = np.arange(dataset.n_samples)
         estimator = TrainTestData.of(ready, rows, rows[:1]).fit(clone(self.estimator))
-        inputs = facts["input"] | {
+        columns_read = {
+            **self.about["input"],
             "n_features": len(dataset.features),
             "names": dataset.features,
             "categories": dataset.categories,
             "ranges": training_ranges(dataset),
         }
         if clock is not None and dataset.clock is not None:
-            inputs["clock"] = dataset.clock.to_dict()
+            columns_read["clock"] = dataset.clock.to_dict()
         new_facts = {
             "tasks": dataset.tasks,
             "labels": dataset.labels,
-            "input": inputs,
+            "input": columns_read,
             "targets": dataset.targets,
             "label_types": dataset.label_types,
             # The intervals of the earlier fit do not hold for this one.
             "intervals": {},
         }
-        self.fitted_ = Model(estimator, step, facts | new_facts)
+        self.fitted_ = Model(estimator, step, self.about | new_facts)
         return self
 
     def dataset(self, X: Any, y: Any = None) -> Dataset:
@@ -303,9 +435,8 @@ class Model(BaseEstimator):
             If the model was not fitted on a table, and as
             `mtlrun.data.roles.make.make_dataset`.
         """
-        facts = self.about
         schema = self.schema
-        targets = [normalized(name) for name in facts.get("targets") or []]
+        targets = [normalized(name) for name in self.description.targets]
         if not schema.table or not targets:
             raise UserError(
                 "this model was not fitted on a table",
@@ -341,8 +472,8 @@ class Model(BaseEstimator):
 
     def _roles(self, targets: Sequence[str], schema: Schema) -> Roles:
         """Return the roles of the columns of the training table."""
-        facts = self.about
-        levels = tuple(facts["input"].get("levels") or ())
+        description = self.description
+        levels = tuple(description.input.levels)
         time = None
         since_first = None
         if schema.clock is not None:
@@ -350,8 +481,8 @@ class Model(BaseEstimator):
                 since_first = schema.clock.column
             else:
                 time = schema.clock.column
-        task_type = facts["task_type"]
-        label_lists = facts.get("labels", {}).values()
+        task_type = description.task_type
+        label_lists = description.labels.values()
         has_classes = any(len(labels) > 2 for labels in label_lists)
         if has_classes or (self.by_task and not self.ragged):
             # The estimator was fitted on one binary task per class.
@@ -360,11 +491,11 @@ class Model(BaseEstimator):
             targets=tuple(targets),
             task=schema.task_column,
             task_type=task_type,
-            positive=facts.get("positive"),
+            positive=description.positive,
             categorical=tuple(set(schema.categories) - set(levels)),
             min_rows=1,
             also_grouped_by=levels,
-            transform=facts.get("transform"),
+            transform=description.transform,
             time=time,
             since_first=since_first,
         )
@@ -498,7 +629,7 @@ class Model(BaseEstimator):
             return chances[0]
         return chances
 
-    @available_if(lambda self: self.about["task_type"] != "regression")
+    @available_if(lambda self: not self.is_regression)
     @with_arguments
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the scores of the labels of a data frame.
@@ -527,7 +658,7 @@ class Model(BaseEstimator):
         if predicted.ndim == 2:
             y = ordered_columns(y, model.target_names)
         truth = np.asarray(y, dtype=predicted.dtype).reshape(predicted.shape)
-        if self.about["task_type"] == "regression":
+        if self.is_regression:
             return float(r2_score(truth, predicted))
         true_labels = [normalized(str(label)) for label in truth.ravel()]
         labels = [normalized(str(label)) for label in predicted.ravel()]
@@ -686,9 +817,8 @@ class Model(BaseEstimator):
         """
         stds = predict_std(self.estimator, self._features(X), self._ids(task_id))
         if stds is None:
-            name = self.about["estimator"]["name"]
             raise UserError(
-                f"{name} predicts no intervals",
+                f"{self.description.estimator.name} predicts no intervals",
                 "HierarchicalMTL and SmoothMTL do; or leave out --interval.",
             )
         return stds
@@ -701,21 +831,21 @@ class Model(BaseEstimator):
         UserError
             If the model has none.
         """
-        if self.about["task_type"] == "regression":
+        if self.is_regression:
             raise UserError(
                 "the model predicts numbers, not probabilities",
                 "Leave out --proba, or use predict.",
             )
         if not hasattr(self.estimator, "predict_proba"):
             raise UserError(
-                f"{self.about['estimator']['name']} does not predict probabilities",
+                f"{self.description.estimator.name} does not predict probabilities",
                 "Use compare with --calibrate, or train a model with the logistic loss.",
             )
         task_ids = self._ids(task_id)
         chances = self.estimator.predict_proba(
             self._features(X), **given(task_id=task_ids)
         )
-        if task_ids is None and self.about["design"] == "shared":
+        if task_ids is None and self.description.design == "shared":
             return np.asarray(chances)
         return np.asarray(chances[:, 1])
 
@@ -724,10 +854,10 @@ class Model(BaseEstimator):
 
         They have shape (n,), or (n, n_targets) for several targets.
         """
-        if self.about["task_type"] == "regression":
+        if self.is_regression:
             return _without_single_column(self.in_units(self.scores(X, task_id)))
         signs = self.labels(X, task_id)
-        if not self.about.get("labels"):
+        if not self.description.labels:
             return signs
         if self.ragged:
             return self.spelt(signs)
@@ -760,7 +890,7 @@ class Model(BaseEstimator):
 
         Predictions of transformed targets become medians.
         """
-        name = self.about.get("transform")
+        name = self.description.transform
         if name is None:
             return values
         return transform_named(name).inverse(values)
@@ -773,7 +903,7 @@ class Model(BaseEstimator):
         UserError
             If the model predicts no transformed targets, or knows no errors.
         """
-        name = self.about.get("transform")
+        name = self.description.transform
         if name is None:
             raise UserError(
                 "the model predicts means already: its targets are not transformed",
@@ -802,7 +932,7 @@ class Model(BaseEstimator):
     @property
     def has_intervals(self) -> bool:
         """Whether errors on other rows are known, from which intervals are made."""
-        return bool(self.about.get("intervals"))
+        return bool(self.description.intervals)
 
     def limits(
         self, X: Any, task_id: np.ndarray | None = None, *, level: float = LEVEL
@@ -858,7 +988,7 @@ class Model(BaseEstimator):
         self, tasks: np.ndarray
     ) -> Iterator[tuple[Intervals, np.ndarray]]:
         """Yield the intervals for known tasks and for new tasks, with their entries."""
-        stored = self.about.get("intervals") or {}
+        stored = self.description.intervals
         if not stored:
             raise UserError(
                 "the model knows no errors on other rows",
@@ -873,7 +1003,7 @@ class Model(BaseEstimator):
     def _deviations_for_intervals(
         self, X: Any, task_id: np.ndarray | None
     ) -> np.ndarray | None:
-        stored = self.about.get("intervals") or {}
+        stored = self.description.intervals
         contents = [stored[kind] for kind in ("known", "new") if stored.get(kind)]
         if not any(Intervals.from_dict(content).is_relative for content in contents):
             return None
@@ -907,8 +1037,8 @@ class Model(BaseEstimator):
 
         If the type is not stored, labels become numbers if all of them can.
         """
-        types = self.about.get("label_types") or {}
-        kind = types.get(target)
+        types = self.description.label_types
+        kind = types.get(target or "")
         if not kind and len(types) == 1:
             # All tasks share the only target.
             kind = next(iter(types.values()))
@@ -1102,8 +1232,7 @@ def _answers(
     names: Sequence[str] | np.ndarray | None,
 ) -> pd.DataFrame:
     """Return the columns of `answers_table`, of all rows."""
-    facts = model.about
-    task_type = facts["task_type"]
+    task_type = model.description.task_type
     if means:
         predicted = model.means(X, task_id)
     else:
@@ -1122,7 +1251,7 @@ def _answers(
             written = np.asarray(names, dtype=object)
             table["task"] = np.where(task_id < 0, written, table["task"])
     if task_type == "multiclass":
-        labels = np.asarray(facts["tasks"], dtype=object)
+        labels = np.asarray(model.description.tasks, dtype=object)
         table["label"] = labels[predicted]
         return pd.DataFrame(table)
     if predicted.ndim > 1:
@@ -1233,7 +1362,7 @@ def _score_names(model: Model) -> list[str]:
         return [words[1]]
     names = []
     for words, columns in model.outputs():
-        tasks = model.about["tasks"][columns]
+        tasks = model.description.tasks[columns]
         if len(words) == 2 and words not in _PLAIN and not model.by_task:
             # The task of two labels is named after its target only.
             tasks = [class_task(task, words[1]) for task in tasks]
@@ -1273,7 +1402,7 @@ def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
         target = np.asarray(test.tasks, dtype=object)[test.y]
     elif test.task_type == "regression":
         target = model.in_units(target)
-    if model.ragged and model.about.get("labels"):
+    if model.ragged and model.description.labels:
         target = model.spelt(target)
     position = 1
     if task_id is not None:

@@ -6,9 +6,8 @@ the search for parameters.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ import numpy as np
 from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.job import OWN_TABLE
+from mtlrun.engine.record import SearchResult
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError, listed
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.baseline import search_panels
-from mtlrun.model.curves import curve_picture, method_name, variances_line
+from mtlrun.model.curves import curve_picture, variances_line
 from mtlrun.model.files import (
     COEFFICIENTS,
     Model,
@@ -42,6 +42,7 @@ from mtlrun.show.pictures import (
 )
 from mtlrun.show.report_table import Column, ReportTable, fixed_kind, number, show
 from mtlrun.utils.arrays import NpzArchive
+from mtlrun.utils.io import read_fields
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
 
@@ -145,10 +146,9 @@ def plot_model(
 
 def _title(folder: Path) -> str:
     """Return the method of a model and its data."""
-    facts = read_facts(folder)
-    data = facts["dataset"] or {}
-    dataset = str(data.get("id") or "").removeprefix(OWN_TABLE)
-    return " on ".join(filter(None, (method_name(facts), dataset)))
+    description = read_facts(folder)
+    dataset = description.dataset.id.removeprefix(OWN_TABLE)
+    return " on ".join(filter(None, (description.estimator.method, dataset)))
 
 
 def picture_of(
@@ -174,7 +174,7 @@ def picture_of(
         return Figure(kind, title, _paths(folder))
     if kind == "tasks":
         return Figure(kind, title, [_tasks(folder, load_model(folder, trust))])
-    is_hierarchical = "HierarchicalMTL" in json.dumps(read_facts(folder)["estimator"])
+    is_hierarchical = read_facts(folder).estimator.mentions("HierarchicalMTL")
     if kind == "coefficients" and not is_hierarchical:
         return _coefficients(folder, title)
     model = load_model(folder, trust)
@@ -190,15 +190,15 @@ def picture_of(
 def fitting_kinds(folder: Path) -> list[str]:
     """Return the kinds of figures that a model has numbers for, the best one first."""
     refuse_incomplete(folder)
-    estimator = json.dumps(read_facts(folder)["estimator"])
+    estimator = read_facts(folder).estimator
     kinds = []
     if (folder / COEFFICIENTS).is_file():
         kinds.append("coefficients")
-    if "HierarchicalMTL" in estimator:
+    if estimator.mentions("HierarchicalMTL"):
         kinds.append("shrinkage")
-    if "Smooth" in estimator:
+    if estimator.mentions("Smooth"):
         kinds.append("curve")
-    if any(name in estimator for name in WITH_SIMILARITY):
+    if any(map(estimator.mentions, WITH_SIMILARITY)):
         kinds.append("tasks")
     if kinds:
         # All models have predictions, which is no reason to choose this kind.
@@ -419,7 +419,7 @@ def estimate_pictures(
             raise UnknownNameError("column", column, names)
         columns = [names.index(column)]
         is_common[:] = False
-    tasks = [sanitize(str(name)) for name in model.about.get("tasks", ())]
+    tasks = [sanitize(str(name)) for name in model.description.tasks]
     explanation = (
         "Estimate of each task with its 95% interval; band: mean of all tasks."
     )
@@ -478,9 +478,9 @@ def estimate_pictures(
 
 def _target_name(model: Model) -> str:
     """Return the unit of predictions: the target, or log-odds."""
-    if model.about["task_type"] != "regression":
+    if not model.is_regression:
         return "log-odds"
-    targets = model.about.get("targets") or ["target"]
+    targets = model.description.targets or ["target"]
     return sanitize(str(targets[0])) if len(targets) == 1 else "target"
 
 
@@ -492,8 +492,8 @@ def _coefficient_axis(model: Model, name: str) -> str:
     target = _target_name(model)
     if name == INTERCEPT:
         return target
-    names = list(model.about["input"]["names"])
-    categories = model.about["input"].get("categories") or {}
+    names = model.description.input.names
+    categories = model.description.input.categories
     step = "unit"
     is_number = name in names and name not in categories
     if is_number and isinstance(model.step, TableFeatures):
@@ -506,8 +506,8 @@ def _coefficient_axis(model: Model, name: str) -> str:
 def _paths(folder: Path) -> list[Panel]:
     """Return a panel per parameter with the best mean score at each value."""
     result = read_json(folder / TRAINED) or {}
-    selection: Mapping[str, Any] = result.get("selection") or {}
-    grid: Mapping[str, Any] = selection.get("grid") or {}
+    selection = read_fields(SearchResult, result.get("selection") or {})
+    grid = selection.grid or {}
     if not any(len(values) > 1 for values in grid.values()):
         raise UserError(
             f"{folder}: no search over the values of a parameter chose this model",

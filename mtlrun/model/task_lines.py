@@ -21,7 +21,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.engine.evaluation import TrainTestData, innermost
 from mtlrun.errors import DataError, UserError, counted
-from mtlrun.model.curves import checked_tasks, method_name, number_column
+from mtlrun.model.curves import checked_tasks, number_column
 from mtlrun.model.files import load_model
 from mtlrun.model.fitted import Model
 from mtlrun.problem.taskdata import dense
@@ -77,20 +77,18 @@ def training_rows(folder: Path, model: Model, data_dir: Path | None = None) -> D
     UserError
         If they are not there, or have changed since.
     """
-    stored = model.about["dataset"] or {}
+    stored = model.description.dataset
     homes = [data_dir, folder.resolve().parent / "data"]
     reason = "the model does not say which rows it was fitted on"
     for home in homes:
         try:
-            dataset = load_dataset(
-                stored["id"], data_dir=home, **(stored.get("options") or {})
-            )
+            dataset = load_dataset(stored.id, data_dir=home, **stored.options)
         except (UserError, OSError, KeyError) as error:
             reason = getattr(error, "message", str(error))
             continue
-        if dataset.fingerprint == stored.get("fingerprint"):
+        if dataset.fingerprint == stored.fingerprint:
             return dataset
-        reason = f"data set {stored['id']} has changed since the model was fitted"
+        reason = f"data set {stored.id} has changed since the model was fitted"
     raise UserError(
         f"{folder}: the rows of the tasks are not at hand: {reason}",
         "Name the folder of the data with --data-dir, or fit the model again.",
@@ -222,7 +220,7 @@ class _TaskLines:
             dataset = dataset.with_elapsed()
         self.model = model
         self.dataset = dataset
-        self.has_labels = model.about["task_type"] != "regression"
+        self.has_labels = not model.is_regression
         self.position, self.column = number_column(model, column)
         self.X: Array = dense(dataset.X)
         if self.X.shape[1] != schema.n_features:
@@ -239,7 +237,7 @@ class _TaskLines:
         self.y = y.reshape(len(y), -1)
         #: The method, and its strategy: the best method of a comparison may be a
         #: separate or a pooled one.
-        self.method = method_name(model.about)
+        self.method = model.description.estimator.method
         self.strategy = "separate"
         if self.method in METHODS and METHODS[self.method].multitask:
             self.strategy = "multi-task"
@@ -388,7 +386,7 @@ class _TaskLines:
                 others,
             )
             panels.append(panel)
-        targets = self.model.about.get("targets") or ["target"]
+        targets = self.model.description.targets or ["target"]
         quantity = str(targets[0]) if len(targets) == 1 else "target"
         if self.has_labels:
             words = next(iter(self.model.words.values()))

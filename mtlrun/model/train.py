@@ -18,7 +18,7 @@ from mtlrun.data.roles.schema import training_ranges
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
 from mtlrun.engine.job import OWN_TABLE, Job, with_params
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, SearchResult
 from mtlrun.engine.run import Runner
 from mtlrun.engine.store import check_folder
 from mtlrun.errors import ConfigError, DataError, UserError, counted
@@ -28,6 +28,7 @@ from mtlrun.model.baseline import (
     COMPARISON_TONES,
     WORSE,
     Tested,
+    TrainingResult,
     baseline_scores,
     baseline_warnings,
     headline,
@@ -48,7 +49,13 @@ from mtlrun.model.fitted import Model, tested_table, to_csv
 from mtlrun.show.figures import Figure, Line, Panel
 from mtlrun.show.page import STATUS_TONES, html_page
 from mtlrun.show.report_table import Column, ReportTable, Section, Styled, show
-from mtlrun.utils.io import file_json, jsonable, read_text_file, write_atomic
+from mtlrun.utils.io import (
+    file_json,
+    jsonable,
+    read_text_file,
+    stored_fields,
+    write_atomic,
+)
 from mtlrun.utils.outputs import publish
 
 #: Names of files in the folder of a training.
@@ -138,18 +145,18 @@ class Trained:
 
     def page(self) -> str:
         """Return ``report.html``."""
-        description = self.model.about
+        description = self.model.description
         estimator = self.model.estimator
         coefficients = None
         if hasattr(estimator, "coef_"):
             names = transformed_names(self.model)
             coefficients = (np.asarray(estimator.coef_), names)
         return training_page(
-            self.result,
-            description["config"],
+            TrainingResult.read(self.result),
+            description.config,
             self.tested,
             coefficients,
-            regression=description["task_type"] == "regression",
+            regression=self.model.is_regression,
         )
 
 
@@ -177,8 +184,8 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         failed = runner.search([job])
     if failed:
         raise ConfigError(f"{training.source}: {training.estimator}: {failed[0].error}")
-    choice = runner.choices.get(job.key, {})
-    best_params = choice.get("chosen") or {}
+    choice = runner.choices.get(job.key, SearchResult())
+    best_params = choice.chosen or {}
     report(f"fitting {' '.join([training.estimator, *_assignments(best_params)])}")
     try:
         fitted = fit_job(job, dataset, best_params)
@@ -278,7 +285,9 @@ def save_training(trained: Trained, folder: Path) -> None:
         If the folder cannot be written.
     """
     with publish(folder, obsolete=[COEFFICIENTS]) as new:
-        write_atomic(new / CONFIG, file_json(jsonable(trained.model.about["config"])))
+        write_atomic(
+            new / CONFIG, file_json(jsonable(trained.model.description.config))
+        )
         write_atomic(new / METRICS, file_json(jsonable(trained.result)))
         # A training on chunks of rows has no predictions.
         if trained.predictions:
@@ -305,7 +314,7 @@ def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None
     if force or not (folder / FACTS).exists():
         return
     try:
-        before = read_facts(folder).get("config")
+        before = read_facts(folder).config
     except DataError as error:
         raise UserError(f"{error.message}", "Add --force to replace it.") from None
     if before != jsonable(config):
@@ -325,11 +334,11 @@ def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
     except (DataError, OSError, ValueError):
         # Damaged files are replaced by training again.
         return None
-    if description.get("cell") != training.job.key:
+    if description.cell != training.job.key:
         return None
-    if description.get("config") != jsonable(training.config):
+    if description.config != jsonable(training.config):
         return None
-    for name in (PREDICTIONS, CONFIG, *description["files"]):
+    for name in (PREDICTIONS, CONFIG, *description.files):
         if not (folder / name).is_file():
             return None
     return result if isinstance(result, dict) else None
@@ -363,11 +372,11 @@ def _result(training: TrainingJob, record: Record) -> dict[str, Any]:
         "metrics": record.metrics,
         "per_task": record.per_task,
         "counts": record.counts,
-        "seconds": record.seconds,
+        "seconds": stored_fields(record.seconds),
         "solver": record.solver,
         "environment": record.environment,
         "log": record.log,
-        "selection": record.selection,
+        "selection": stored_fields(record.selection),
         "refit": training.refit,
         "cell": record.key,
     }
@@ -480,7 +489,7 @@ ALL_TASKS_LABEL = "rows of all tasks"
 
 
 def training_page(
-    result: Mapping[str, Any],
+    result: TrainingResult,
     config: Mapping[str, Any],
     tested: Tested,
     coefficients: tuple[np.ndarray, Sequence[str]] | None,
@@ -491,8 +500,7 @@ def training_page(
 
     Parameters
     ----------
-    result : mapping
-        Content of ``metrics.json``.
+    result : TrainingResult
     config : mapping
         Content of the training file with its defaults.
     tested : sequence of (str, ndarray, ndarray)
@@ -505,7 +513,7 @@ def training_page(
     """
     sections = [
         Section("Scores and baseline", [BASELINE_LINE], [score_table(result)]),
-        Section("Parameters", grids=[_json_table("parameter", result["params"])]),
+        Section("Parameters", grids=[_json_table("parameter", result.params)]),
         Section("Largest coefficients", *largest_coefficients(coefficients, tested)),
         Section("Scores per task", grids=[task_table(result, tested)]),
         Section("Settings", grids=[_json_table("setting", config)]),
@@ -515,11 +523,11 @@ def training_page(
     if any(len(np.unique(truth)) > 1 for _, truth, _ in tested):
         draw = prediction_figure if regression else roc_figure
         figures.append(draw(tested))
-    panels = search_panels(result["selection"] or {})
+    panels = search_panels(result.selection)
     if panels:
         figures.append(Figure("search", "Search for the parameters", panels))
-    method = str(result["method"]).rpartition(":")[2]
-    title = f"{method} on {str(result['dataset']).removeprefix(OWN_TABLE)}"
+    method = str(result.method).rpartition(":")[2]
+    title = f"{method} on {str(result.dataset).removeprefix(OWN_TABLE)}"
     summary: list[str | Styled] = []
     first = headline(result)
     if first is not None:
@@ -550,45 +558,43 @@ def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
     return table
 
 
-def training_lines(result: Mapping[str, Any]) -> list[str]:
+def training_lines(result: TrainingResult) -> list[str]:
     """Return lines of text with the results of a training."""
     return [*parameter_lines(result), *score_lines(result)]
 
 
-def parameter_lines(result: Mapping[str, Any]) -> list[str]:
+def parameter_lines(result: TrainingResult) -> list[str]:
     """Return lines of text with the parameters that were selected."""
-    # Results of earlier versions have no edits of the table.
-    lines = [*result.get("edits", ())]
-    selection = result["selection"]
-    if selection:
-        params = ", ".join(_assignments(selection["chosen"]))
-        score = f"{selection['metric']} {selection['score']:.4g}"
+    lines = [*result.edits]
+    selection = result.selection
+    if selection.chosen is not None:
+        params = ", ".join(_assignments(selection.chosen))
+        score = f"{selection.metric} {selection.score:.4g}"
         lines.append(f"chosen: {params} (cross-validated {score})")
-        for name, end in selection["edges"].items():
+        for name, end in (selection.edges or {}).items():
             lines.append(
                 f"  {name} is at the {end} end of its grid: consider widening it"
             )
-    # Results of earlier versions have no entry for the refit.
-    refit = result.get("refit")
+    refit = result.refit
     if isinstance(refit, dict):
         params = ", ".join(_assignments(refit))
         lines.append(f"the saved model is fitted to all rows with: {params}")
     return lines
 
 
-def score_lines(result: Mapping[str, Any]) -> list[str]:
+def score_lines(result: TrainingResult) -> list[str]:
     """Return lines of text with the scores and the time of the fit."""
     lines = []
-    width = max(map(len, result["metrics"]))
-    n_tasks = counted(result["counts"]["n_tasks"], "task")
-    for name, mean in result["metrics"].items():
+    width = max(map(len, result.metrics))
+    n_tasks = counted(result.counts["n_tasks"], "task")
+    for name, mean in result.metrics.items():
         text = "undefined" if math.isnan(mean) else f"{mean:.4f}"
         line = f"{name:{width}}  {text}"
-        n_undefined = result["counts"][f"undefined_{name}"]
+        n_undefined = result.counts[f"undefined_{name}"]
         if n_undefined:
             line += f"  (undefined for {n_undefined} of {n_tasks})"
         lines.append(line)
-    lines.append(f"fitted in {result['seconds']['fit']:.3g} s")
+    lines.append(f"fitted in {result.seconds.fit:.3g} s")
     return lines
 
 

@@ -161,7 +161,13 @@ def dual_point(
         operator = TaskOperator(data)
     if intercept:
         if loss is not None and loss.labels:
-            theta = _balance_classes(theta, data)
+            # Scale down the heavier class of each task so that theta sums to zero.
+            up = data.sum_by_task(np.maximum(theta, 0.0))
+            down = data.sum_by_task(np.maximum(-theta, 0.0))
+            smaller = np.minimum(up, down)
+            up_factors = data.spread(quotient(smaller, up))
+            down_factors = data.spread(quotient(smaller, down))
+            theta = theta * np.where(theta > 0, up_factors, down_factors)
         else:
             theta = _recentre(theta, data)
     Z = operator.adjoint(theta)
@@ -362,19 +368,6 @@ def _annihilate(
     else:
         V = np.einsum("tij,jt->it", inverse, Z)
     return theta - data.weighted(operator.forward(V))
-
-
-def _balance_classes(theta: Array, data: TaskData) -> Array:
-    """Scale down the heavier class of each task so that theta sums to zero.
-
-    Theta keeps its signs and bounds.
-    """
-    up = data.sum_by_task(np.maximum(theta, 0.0))
-    down = data.sum_by_task(np.maximum(-theta, 0.0))
-    smaller = np.minimum(up, down)
-    up_factors = data.spread(quotient(smaller, up))
-    down_factors = data.spread(quotient(smaller, down))
-    return theta * np.where(theta > 0, up_factors, down_factors)
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from mtlrun.engine.packed import best_by_value
 from mtlrun.show.quantities import spoken
 from mtlrun.show.ranking import Ranking
 from mtlrun.utils.io import is_json_number
@@ -444,32 +443,6 @@ def _replace_special(text: str) -> str:
 def are_numbers(values: Iterable[Any]) -> bool:
     """Return whether all values are numbers; booleans are none."""
     return all(map(is_json_number, values))
-
-
-def best_scores(search: Mapping[str, Any], name: str) -> dict[float, float]:
-    """Return the best score of a search for each value of one parameter.
-
-    Parameters
-    ----------
-    search : mapping
-        Search as stored in a record.
-    name : str
-        Parameter. Values that are not numbers, or have no score, are left out.
-
-    Returns
-    -------
-    dict of float to float
-        Sorted by value.
-    """
-    values = search["grid"].get(name)
-    if not values:
-        return {}
-    scores = {}
-    pairs = zip(values, best_by_value(search, name), strict=True)
-    for value, score in pairs:
-        if score is not None and are_numbers([value]):
-            scores[value] = score
-    return dict(sorted(scores.items()))
 
 
 def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:

@@ -5,21 +5,23 @@ lie. Standard library only.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import hashlib
 import json
 import math
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from mtlrun.errors import MtlrunError, UserError
 from mtlrun.utils.temporary import temporary_file
 
 DIGEST = "digest"
+FieldsT = TypeVar("FieldsT")
 
 
 def jsonable(value: Any) -> Any:
@@ -54,6 +56,37 @@ def _is_plain(value: Any) -> bool:
     if type(value) is float:
         return math.isfinite(value)
     return value is None or type(value) in (str, int, bool)
+
+
+def read_fields(cls: type[FieldsT], content: Mapping[str, Any]) -> FieldsT:
+    """Return an object of a dataclass whose fields are the entries of a JSON object.
+
+    Other entries are ignored, since later versions may have more. A field without an
+    entry, or with null, has its default. A field whose name is a keyword of Python ends
+    with an underscore.
+
+    Parameters
+    ----------
+    cls : type
+        A dataclass.
+    content : mapping
+
+    Raises
+    ------
+    TypeError
+        If a field without a default has no entry.
+    """
+    values = {}
+    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+        value = content.get(field.name.rstrip("_"))
+        if value is not None:
+            values[field.name] = value
+    return cls(**values)
+
+
+def stored_fields(value: object) -> dict[str, Any]:
+    """Return the fields of a dataclass that are not None, in their order."""
+    return {name: field for name, field in vars(value).items() if field is not None}
 
 
 def file_json(value: Any) -> str:

@@ -227,7 +227,11 @@ def publish(
                 os.replace(source, target)
             for directory in {folder, *(target.parent for target in targets)}:
                 _flush_folder(directory)
-            _unmark(folder / INCOMPLETE)
+            mark = folder / INCOMPLETE
+            if mark.is_dir():
+                shutil.rmtree(mark)
+            else:
+                mark.unlink()
     tidy_folders(folder, *(target.parent for target in targets))
 
 
@@ -259,14 +263,6 @@ def _mark(mark: Path) -> None:
         mark.unlink()
     with contextlib.suppress(FileExistsError):
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-
-
-def _unmark(mark: Path) -> None:
-    # Earlier versions made a folder.
-    if mark.is_dir():
-        shutil.rmtree(mark)
-    else:
-        mark.unlink()
 
 
 def _flush(folder: Path) -> None:

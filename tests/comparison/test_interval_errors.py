@@ -16,6 +16,7 @@ from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import fold_rows
+from mtlrun.engine.job import Split
 from mtlrun.model.intervals import Errors
 from mtlrun.show.quantities import NMSE
 
@@ -54,7 +55,7 @@ def two_tasks():
 def refitted(seed, **params):
     """Return errors of a ridge regression without the rows of each fold, and its job."""
     data = two_tasks()
-    protocol = Protocol({"kind": "kfold", "folds": 3}, 3, 2, "rmse", seed)
+    protocol = Protocol(Split("kfold", folds=3), 3, 2, "rmse", seed)
     candidate = Candidate("IndependentRidge", INDEPENDENT, "IndependentRidge")
     job = ComparisonJobs(protocol, data).job(candidate, 0)
     return errors_of_refits(job, data, params, new_tasks=False), job

@@ -46,7 +46,7 @@ from mtlrun.comparison.verdict import (
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import GROUP
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, SearchResult, Seconds
 from mtlrun.show.quantities import AUC, NMSE
 
 N_TASKS = 4
@@ -480,8 +480,8 @@ def schedule_of(metric, selection, seconds, computed=()):
     record.status = "ok"
     record.metrics = {metric: 0.5}
     record.per_task = {metric: [0.5] * N_TASKS}
-    record.selection = selection
-    record.seconds = seconds
+    record.selection = SearchResult(**selection)
+    record.seconds = Seconds(**seconds)
     runner.on_finished(record)
     return schedule
 
@@ -533,9 +533,9 @@ def test_seconds_of_a_search_are_summed_over_its_folds(tmp_path):
     keys = [c["key"] for c in result.cells["cells"] if c["method"] == "GraphMTL"]
     for split, key in enumerate(keys):
         fit = records[key]
-        folds = [records[k].seconds["total"] for k in fit.inputs["search"]["keys"]]
+        folds = [records[k].seconds.total for k in fit.inputs["search"]["keys"]]
         assert len(folds) == 3
-        expected = fit.seconds["total"] + math.fsum(folds)
+        expected = fit.seconds.total + math.fsum(folds)
         assert entry.seconds[split] == pytest.approx(expected)
 
 
@@ -557,14 +557,14 @@ def test_a_final_model_must_fit_into_the_remaining_budget(monkeypatch):
     for is_calibrated, fits in ((False, 3), (True, 12)):
         session = SimpleNamespace(
             options=CompareOptions(calibrate=is_calibrated),
-            protocol=SimpleNamespace(split={}),
+            protocol=SimpleNamespace(train_share=1.0),
         )
         in_budget = compare_module._Session._in_budget
         assert in_budget(session, entry, 100.0 + fits * 10.0)
         assert not in_budget(session, entry, 100.0 + fits * 10.0 - 0.1)
         assert in_budget(session, entry, None)
         # Fits to a fifth of the rows: a fit to all takes five times as long.
-        session.protocol.split["train"] = 0.2
+        session.protocol.train_share = 0.2
         assert not in_budget(session, entry, 100.0 + 4.9 * fits * 10.0)
         assert in_budget(session, entry, 100.0 + 5 * fits * 10.0)
 

@@ -1,5 +1,7 @@
 """Racing: methods far behind after the first inner folds are not searched further."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,6 +18,7 @@ from mtlrun.comparison.racing import (
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
 from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split, choose, job_from
 from mtlrun.engine.packed import fold_keys
+from mtlrun.engine.record import SearchResult
 
 #: Simple default methods, which keep these comparisons short.
 DEFAULT = (
@@ -158,13 +161,13 @@ def test_the_first_folds_are_jobs_of_the_full_search():
 
 
 def test_a_dropped_candidate_is_not_selected():
-    first = {"scores": [1.0, 2.0], "undefined": [0, 0], "errors": [None, None]}
-    first |= {"not_converged": [False, False], "warm_started": False}
-    later = {**first, "scores": [None, 3.0]}
+    first = SearchResult(scores=[1.0, 2.0], undefined=[0, 0], errors=[None, None])
+    first.not_converged = [False, False]
+    later = replace(first, scores=[None, 3.0])
     grid = {"alpha": [1.0, 2.0]}
     selection = choose(grid, "rmse", False, [("a", first), ("b", later)], [1])
-    assert selection["means"] == [None, 2.5]
-    assert selection["chosen"] == {"alpha": 2.0}
+    assert selection.means == [None, 2.5]
+    assert selection.chosen == {"alpha": 2.0}
 
 
 def test_survivors_change_only_the_later_folds():

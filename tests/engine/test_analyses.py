@@ -5,6 +5,7 @@ import json
 import pytest
 
 from mtlrun.engine.plan import job_states
+from mtlrun.engine.record import Seconds
 from mtlrun.engine.run import missing_jobs
 from mtlrun.errors import ConfigError
 from mtlrun.lab.plan import plan
@@ -71,7 +72,7 @@ def test_an_analysis_is_computed_recorded_and_then_up_to_date(lab, trace):
         short.counts["n_samples"],
         short.environment["serial"],
     ) == (3, 60, True)
-    assert short.seconds["total"] > 0
+    assert short.seconds.total > 0
     build_report(run_plan.folder)
 
 
@@ -117,7 +118,11 @@ def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     assert (summary.n_ok, summary.n_failed, summary.exit_code) == (2, 0, 0)
     run_plan = lab.plan(slow)
     short, long = records(run_plan)
-    assert (short.status, long.status, long.seconds) == ("ok", TIMEOUT, {"limit": 5})
+    assert (short.status, long.status, long.seconds) == (
+        "ok",
+        TIMEOUT,
+        Seconds(limit=5),
+    )
     assert missing_jobs(run_plan, run_plan.store()) == ([], [])
     build_report(run_plan.folder)
     raised = lab.plan(slow.replace("seconds: 5", "seconds: 6"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mtlrun.engine.run import run
+from mtlrun.utils.io import stored_fields
 
 METHODS = {
     "ridge": "  - {label: ridge, estimator: IndependentRidge, grid: {alpha: [0.1, 10]}}\n",
@@ -43,7 +44,7 @@ def numbers(lab, text):
             if record is not None:
                 searched = {
                     name: value
-                    for name, value in record.selection.items()
+                    for name, value in stored_fields(record.selection).items()
                     if name != "seconds"
                 }
                 results[job.kind, job.fold, row.dataset, row.method, row.trial] = (

@@ -22,6 +22,8 @@ from mtlrun.engine.fit import (
     train_test_data,
 )
 from mtlrun.engine.job import DatasetRef, Features, Job, Scoring, Search, Split, Timing
+from mtlrun.engine.record import Seconds
+from mtlrun.utils.io import stored_fields
 
 SPIES = '''
 """Estimators that tell what they saw, and say what the tests want."""
@@ -543,8 +545,8 @@ def test_seconds_of_blocks_are_summed_and_the_longest_counts_for_parallel_worker
     seconds = facts_of(
         spies, facts={"block_seconds_": [0.25, 0.5, 0.125]}
     ).record.seconds
-    assert (seconds["blocks_sum"], seconds["blocks_max"]) == (0.875, 0.5)
-    assert not {"blocks_sum", "blocks_max"} & set(facts_of(spies).record.seconds)
+    assert (seconds.blocks_sum, seconds.blocks_max) == (0.875, 0.5)
+    assert facts_of(spies).record.seconds.blocks_sum is None
 
 
 # --- time
@@ -571,8 +573,8 @@ def test_the_time_of_a_fit_is_the_median_and_its_model_the_closest_repeat(
         None, "Slow", timing=Timing(repeats=len(takes), threads=1, warmup=False)
     )
     record = fitted.record
-    assert (record.seconds["fit"], record.seconds["fit_all"]) == (seconds, takes)
-    assert (record.seconds["predict"], record.seconds["total"]) == (
+    assert (record.seconds.fit, record.seconds.fit_all) == (seconds, takes)
+    assert (record.seconds.predict, record.seconds.total) == (
         0.25,
         sum(takes) + 0.25,
     )
@@ -592,7 +594,7 @@ def test_the_first_fit_of_a_method_on_a_data_set_is_neither_timed_nor_kept(clock
         clock.takes[:] = [9.0, 2.0]
         record = facts_of(None, "Slow", data=data, timing=timing, **params).record
         assert record.log == ("took 2.0" if cold else "took 9.0")
-        return record.seconds["fit_all"] == ([2.0] if cold else [9.0])
+        return record.seconds.fit_all == ([2.0] if cold else [9.0])
 
     assert timed(cold=True, random_state=0)
     assert timed(cold=False, random_state=0)
@@ -612,7 +614,7 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
     nested = lambda **params: {"base": {"estimator": "lab.spies:Spy", "params": params}}  # noqa: E731
     clock.takes[:] = [9.0, 2.0, 1.0, 7.0, 3.0]
     seconds = [
-        facts_of(None, "Slow", timing=timing, **nested(**params)).record.seconds["fit"]
+        facts_of(None, "Slow", timing=timing, **nested(**params)).record.seconds.fit
         for params in (
             {"random_state": 0},
             {"random_state": 1},
@@ -625,15 +627,15 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
 def test_a_search_counts_the_seconds_of_all_its_candidates(clock):
     clock.takes[:] = [5.0, 3.0]
     (fold, *_) = cell_of(SPLITS["random"], "Slow", on="folds").folds
-    assert score_candidates(fold, make_data()).seconds == {
-        "total": 8.5
-    }  # Two predictions
+    assert score_candidates(fold, make_data()).seconds == Seconds(
+        total=8.5
+    )  # Two predictions
 
 
 def test_untimed_jobs_are_fitted_once(clock):
     clock.takes[:] = [5.0]
     record = facts_of(None, "Slow").record
-    assert (record.seconds["fit_all"], clock.takes) == ([5.0], [])
+    assert (record.seconds.fit_all, clock.takes) == ([5.0], [])
     assert {
         "repeats": 1,
         "threads": 1,
@@ -689,7 +691,7 @@ def test_scores_of_a_search_equal_those_of_the_method_with_each_candidate(spies)
             ].mean
             for model in (part.fit(spies.Spy(alpha)) for alpha in (0.1, 1000.0))
         ]
-        assert record.selection == {
+        assert stored_fields(record.selection) == {
             "scores": expected,
             "undefined": [0, 0],
             "errors": [None, None],
@@ -706,8 +708,8 @@ def test_a_score_that_is_undefined_everywhere_is_none(spies):
         np.isin(np.arange(60), split_of(data, "random")[0])[:, None], 1.0, data.y
     )
     (selection, *_) = searched(cell_of(SPLITS["random"], on="folds"), data)
-    assert (selection["scores"], selection["undefined"]) == ([None, None], [3, 3])
-    assert selection["errors"] == [None, None]
+    assert (selection.scores, selection.undefined) == ([None, None], [3, 3])
+    assert selection.errors == [None, None]
 
 
 def test_a_search_with_halving_has_the_undefined_tasks_of_its_worst_fold(spies):
@@ -721,7 +723,7 @@ def test_a_search_with_halving_has_the_undefined_tasks_of_its_worst_fold(spies):
     data.y[[tested[0][0], tested[1][0]], 0] = 1.0
     (selection,) = searched(cell_of(SPLITS["random"], on="halving"), data)
     # The other candidate is dropped after a fold.
-    assert max(selection["undefined"]) == 1
+    assert max(selection.undefined) == 1
 
 
 def test_only_several_candidates_of_the_same_model_are_warm_started(spies):
@@ -729,12 +731,12 @@ def test_only_several_candidates_of_the_same_model_are_warm_started(spies):
         (fold, *_) = cell_of(SPLITS["random"], name, on="folds", grid=grid).folds
         return score_candidates(fold, data or make_data())
 
-    assert warm("Path", {"alpha": [0.1, 10.0]}).selection["warm_started"] is True
-    assert warm("Path", {"alpha": [0.1]}).selection["warm_started"] is False
-    assert warm("Spy", {"alpha": [0.1, 10.0]}).selection["warm_started"] is False
+    assert warm("Path", {"alpha": [0.1, 10.0]}).selection.warm_started is True
+    assert warm("Path", {"alpha": [0.1]}).selection.warm_started is False
+    assert warm("Spy", {"alpha": [0.1, 10.0]}).selection.warm_started is False
     assert (
-        warm("Path", {"alpha": [0.1, 10.0]}).selection["scores"]
-        == warm("Spy", {"alpha": [0.1, 10.0]}).selection["scores"]
+        warm("Path", {"alpha": [0.1, 10.0]}).selection.scores
+        == warm("Spy", {"alpha": [0.1, 10.0]}).selection.scores
     )
 
 
@@ -767,25 +769,25 @@ def test_networks_and_ensembles_start_cold(spies, estimator, params, grid):
         grid=grid,
         method=Method(estimator, params=params),
     )
-    assert score_candidates(job.folds[0], data).selection["warm_started"] is False
+    assert score_candidates(job.folds[0], data).selection.warm_started is False
 
 
 def test_a_failed_candidate_has_a_reason_and_the_others_are_scored(spies):
     job = cell_of(SPLITS["random"], on="folds", grid={"alpha": ["much", 1.0]})
     (selection, *_) = searched(job, make_data())
-    assert selection["scores"][0] is None
-    assert selection["scores"][1] is not None
-    assert selection["errors"][0]
-    assert selection["errors"][1] is None
-    assert selection["undefined"] == [None, 0]
+    assert selection.scores[0] is None
+    assert selection.scores[1] is not None
+    assert selection.errors[0]
+    assert selection.errors[1] is None
+    assert selection.undefined == [None, 0]
 
 
 def test_candidates_that_do_not_converge_are_marked(spies):
     (selection, *_) = searched(
         cell_of(SPLITS["random"], "Talking", on="folds"), make_data()
     )
-    assert selection["not_converged"] == [True, True]
-    assert None not in selection["scores"]
+    assert selection.not_converged == [True, True]
+    assert None not in selection.scores
 
 
 # ------------------------------------------- data shared by the methods of a table

@@ -27,7 +27,7 @@ def test_small_jobs_run_in_batches_and_give_the_same_records(lab, many, monkeypa
     alone = lab.run(many)
     assert alone.n_ok == 12
     expected = {
-        key: (record.metrics, record.selection.get("chosen"))
+        key: (record.metrics, record.selection.chosen)
         for key, record in lab.records().items()
     }
     sizes = handed(monkeypatch)
@@ -35,7 +35,7 @@ def test_small_jobs_run_in_batches_and_give_the_same_records(lab, many, monkeypa
     assert lab.run(many, n_jobs=2).n_ok == 12
     assert max(sizes) > 1
     actual = {
-        key: (record.metrics, record.selection.get("chosen"))
+        key: (record.metrics, record.selection.chosen)
         for key, record in lab.records().items()
     }
     assert actual == expected

@@ -4,6 +4,7 @@ import json
 import lzma
 import math
 import shutil
+from dataclasses import replace
 
 import pytest
 
@@ -12,18 +13,17 @@ from mtlrun.engine.job import choose
 from mtlrun.engine.packed import (
     PACKED,
     compact,
-    name_candidates,
     pack,
     stored_digits,
 )
 from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, SearchResult, name_candidates
 from mtlrun.engine.store import Store
 from mtlrun.errors import DataError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import FILES, FORMATS
 from mtlrun.lab.results import compact_run, write_results
-from mtlrun.show.figures import best_scores
+from mtlrun.utils.io import read_fields, stored_fields
 from mtlrun.utils.outputs import publish
 
 
@@ -32,9 +32,9 @@ def record(key="a", **fields):
 
 
 def test_a_line_is_read_as_it_was_written():
-    new_record = record(error="é \u2028", seconds={"fit": float("nan")})
+    new_record = record(error="é \u2028", solver={"gap": float("nan")})
     again = Record.from_line(new_record.line())
-    assert again == record(error="é \u2028", seconds={"fit": None})
+    assert again == record(error="é \u2028", solver={"gap": None})
     assert again.line() == new_record.line()
     assert new_record.line().count("\n") == 1
 
@@ -77,12 +77,12 @@ def read_packed(folder):
 
 
 def test_packing_gives_the_same_bytes_again(tmp_path):
-    content_by_key = {key: record(key).content() for key in "cab"}
+    content_by_key = {key: record(key) for key in "cab"}
     content = pack(content_by_key.values())
     assert content == pack(content_by_key[key] for key in "abc")
     (tmp_path / PACKED).write_bytes(content)
     assert read_packed(tmp_path) == {key: record(key) for key in "abc"}
-    again = [one.content() for one in read_packed(tmp_path).values()]
+    again = read_packed(tmp_path).values()
     assert pack(again) == content
 
 
@@ -98,7 +98,7 @@ def test_packing_gives_the_same_bytes_again(tmp_path):
     ],
 )
 def test_a_damaged_pack_is_named(tmp_path, damage):
-    content = damage(pack([record().content()]))
+    content = damage(pack([record()]))
     (tmp_path / PACKED).write_bytes(content)
     stored = Store(tmp_path, tmp_path)
     assert PACKED in stored.packed.damage
@@ -120,8 +120,8 @@ def test_keys_that_can_be_derived_are_not_stored(lab):
         loaded = plan.store().load(row.job.key)
         assert packed.key == loaded.key
         assert packed.inputs == loaded.inputs
-        assert packed.selection.get("key") == loaded.selection.get("key")
-        assert packed.selection.get("chosen") == loaded.selection.get("chosen")
+        assert packed.selection.key == loaded.selection.key
+        assert packed.selection.chosen == loaded.selection.chosen
         assert packed.metrics == loaded.metrics
         assert packed.per_task == loaded.per_task
 
@@ -145,18 +145,18 @@ def files_of(folder):
 def test_scores_of_tasks_keep_all_digits(tmp_path, scores):
     new_record = record(per_task={"auc": scores})
     other = record("b", per_task={"auc": scores[::-1]})
-    content = pack(one.content() for one in (new_record, other))
+    content = pack([new_record, other])
     (tmp_path / PACKED).write_bytes(content)
     assert read_packed(tmp_path) == {"a": new_record, "b": other}
 
 
 def test_rounding_does_not_affect_fractions_and_averages():
     new_record = record(per_task={"auc": [2 / 3, None], "mse": [math.pi, 0.5]})
-    short = compact(new_record.content(), task_digits=7)
-    assert short["per_task"] == {"auc": [2 / 3, None], "mse": [3.141593, 0.5]}
-    assert short["metrics"] == new_record.metrics
-    assert stored_digits(short["per_task"]["mse"]) == 7
-    assert stored_digits(short["per_task"]["auc"]) is None
+    short = compact(new_record, task_digits=7)
+    assert short.per_task == {"auc": [2 / 3, None], "mse": [3.141593, 0.5]}
+    assert short.metrics == new_record.metrics
+    assert stored_digits(short.per_task["mse"]) == 7
+    assert stored_digits(short.per_task["auc"]) is None
 
 
 def test_results_of_searches_follow_the_order_of_the_experiment():
@@ -164,15 +164,16 @@ def test_results_of_searches_follow_the_order_of_the_experiment():
     grid = {"lam": [1, 2], "beta": [3, 4]}
     means = [0.1, 0.9, 0.2, 0.3]
     scores = {"scores": means, "errors": [None] * 4, "warm_started": True}
-    column = {**scores, "undefined": [0] * 4, "not_converged": [False] * 4}
+    column = SearchResult(**scores, undefined=[0] * 4, not_converged=[False] * 4)
     choice = choose(grid, "auc", True, [("key", column)])
-    assert choice["chosen"] == {"lam": 1, "beta": 4}
-    read = json.loads(json.dumps(choice, sort_keys=True))
-    assert best_scores(read, "lam") == {1: 0.9, 2: 0.3}
-    assert best_scores(read, "beta") == {3: 0.2, 4: 0.9}
-    earlier = {name: value for name, value in read.items() if name != "names"}
+    assert choice.chosen == {"lam": 1, "beta": 4}
+    stored = json.loads(json.dumps(stored_fields(choice), sort_keys=True))
+    read = read_fields(SearchResult, stored)
+    assert read.best_scores("lam") == {1: 0.9, 2: 0.3}
+    assert read.best_scores("beta") == {3: 0.2, 4: 0.9}
+    earlier = replace(read, names=None)
     name_candidates([earlier])
-    assert best_scores(earlier, "lam") == {1: 0.9, 2: 0.3}
+    assert earlier.best_scores("lam") == {1: 0.9, 2: 0.3}
 
 
 def test_a_published_run_has_the_same_report_as_its_jobs(lab, tmp_path_factory):
@@ -257,7 +258,7 @@ def test_a_job_of_the_first_protocol_is_reported_as_such(lab):
     plan = lab.plan()
     plan.write()
     old = [Record("0" * 63 + str(i), "fit", {}, protocol=1) for i in range(4)]
-    (plan.folder / PACKED).write_bytes(pack(record.content() for record in old))
+    (plan.folder / PACKED).write_bytes(pack(old))
     run_file = plan.folder / "run.json"
     text = run_file.read_text()
     for row, record in zip(plan.rows, old, strict=True):
@@ -281,7 +282,7 @@ def test_names_with_other_line_separators_survive_packing(tmp_path, separator):
     records = {
         key: record(key, result={"tasks": [f"a{separator}b", "c"]}) for key in "ab"
     }
-    (tmp_path / PACKED).write_bytes(pack(one.content() for one in records.values()))
+    (tmp_path / PACKED).write_bytes(pack(records.values()))
     assert read_packed(tmp_path) == records
     stored = Store(tmp_path)
     stored.cells_folder.mkdir()

@@ -12,6 +12,7 @@ import pytest
 
 from mtlrun.engine.packed import compact
 from mtlrun.engine.plan import job_states
+from mtlrun.engine.record import SearchResult
 from mtlrun.engine.run import run
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan
@@ -79,16 +80,16 @@ def test_a_finished_run_has_all_its_files(lab):
     assert 0 <= record.metrics["auc"] <= 1
     assert len(record.per_task["auc"]) == 6
     assert {"n_tasks": 6, "n_train": 30, "n_test": 30}.items() <= record.counts.items()
-    assert record.params["alpha"] == record.selection["chosen"]["alpha"]
+    assert record.params["alpha"] == record.selection.chosen["alpha"]
     folds = [lab.records()[key] for key in record.inputs["search"]["keys"]]
-    assert record.selection["scores"] == [
-        list(pair) for pair in zip(*(f.selection["scores"] for f in folds), strict=True)
+    assert record.selection.scores == [
+        list(pair) for pair in zip(*(f.selection.scores for f in folds), strict=True)
     ]
-    assert record.seconds["search"] == sum(fold.seconds["total"] for fold in folds)
+    assert record.seconds.search == sum(fold.seconds.total for fold in folds)
     assert record.solver == {"converged": True, "n_iter": 1, "objective": 2.0}
-    assert record.seconds["fit"] in record.seconds["fit_all"]
+    assert record.seconds.fit in record.seconds.fit_all
     assert record.environment["threads"] == 1
-    assert lab.results()["weak", 0].selection == {}
+    assert lab.results()["weak", 0].selection == SearchResult()
 
 
 def test_item_1_failures_are_rows_and_other_jobs_finish(lab):
@@ -180,7 +181,7 @@ def test_a_search_of_a_packed_job_is_not_repeated(lab):
     )
     lab.run(plain)
     run_plan = lab.plan(plain)
-    before = compact(lab.results(plain)["strong", 0].content())["selection"]
+    before = compact(lab.results(plain)["strong", 0]).selection
     run_plan.store().pack(row.job.key for row in run_plan.rows)
     for path in (lab.output / "cells").glob("*.json"):
         path.unlink()
@@ -306,8 +307,8 @@ def test_item_15_timed_jobs_run_one_after_another_and_a_message_says_so(lab, lac
     for record in lab.results(text).values():
         assert record.environment["serial"] is True
         assert (record.environment["threads"], record.environment["repeats"]) == (1, 3)
-        assert len(record.seconds["fit_all"]) == 3
-        assert record.seconds["fit"] == sorted(record.seconds["fit_all"])[1]
+        assert len(record.seconds.fit_all) == 3
+        assert record.seconds.fit == sorted(record.seconds.fit_all)[1]
     runs = json.loads((lab.output / "lab/tiny/full/provenance.json").read_text())[
         "runs"
     ]
@@ -377,7 +378,7 @@ def test_block_methods_report_their_blocks(lab):
     )
     lab.run(text, only=["method=blocks"])
     record = lab.results(text)["blocks", 0]
-    assert (record.seconds["blocks_sum"], record.seconds["blocks_max"]) == (0.75, 0.5)
+    assert (record.seconds.blocks_sum, record.seconds.blocks_max) == (0.75, 0.5)
     assert record.params["base"]["estimator"] == "lab.models:Ridge"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import mtlrun
 from mtlrun.engine.plan import job_states, rerun_reasons
-from mtlrun.engine.record import SCORES_DIGEST, JobKind, Record
+from mtlrun.engine.record import SCORES_DIGEST, JobKind, Record, Seconds
 from mtlrun.engine.run import run
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.lab.report.build import build_report
@@ -172,7 +172,9 @@ def test_predictions_in_csv_keep_all_digits():
 
 @pytest.mark.parametrize(("limit", "enough"), [(5.0, True), (6.0, True), (4.0, False)])
 def test_an_analysis_stopped_at_the_same_limit_is_not_repeated(limit, enough):
-    record = Record("a", JobKind.ANALYSIS, {}, status=TIMEOUT, seconds={"limit": limit})
+    record = Record(
+        "a", JobKind.ANALYSIS, {}, status=TIMEOUT, seconds=Seconds(limit=limit)
+    )
     assert is_settled(record, 5.0) is enough
 
 

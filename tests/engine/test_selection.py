@@ -9,7 +9,7 @@ from mtlrun.engine import fit
 from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import score_candidates, train_test_data
 from mtlrun.engine.job import HALVING, choice_of, choose, strong_to_weak
-from mtlrun.engine.record import JobKind, Record, candidates
+from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds, candidates
 from mtlrun.errors import ConfigError
 
 
@@ -35,13 +35,13 @@ def scored(job, fold=0):
 
 def fold(scores, errors=None):
     n = len(scores)
-    return {
-        "scores": scores,
-        "undefined": [0] * n,
-        "errors": errors or [None] * n,
-        "not_converged": [False] * n,
-        "warm_started": False,
-    }
+    return SearchResult(
+        scores=scores,
+        undefined=[0] * n,
+        errors=errors or [None] * n,
+        not_converged=[False] * n,
+        warm_started=False,
+    )
 
 
 def chosen(grid, *folds, greater=True):
@@ -65,15 +65,15 @@ def test_candidates_have_the_order_of_the_file():
 def test_the_best_mean_wins_in_the_direction_of_the_metric():
     grid = {"a": [1, 2, 3]}
     best = chosen(grid, fold([0.5, 0.9, 0.6]), fold([0.7, 0.9, 0.8]))
-    assert (best["chosen"], best["score"], best["edges"], best["ties"]) == (
+    assert (best.chosen, best.score, best.edges, best.ties) == (
         {"a": 2},
         0.9,
         {},
         [],
     )
-    assert best["means"] == [0.6, 0.9, 0.7]
-    assert best["scores"] == [[0.5, 0.7], [0.9, 0.9], [0.6, 0.8]]
-    assert chosen(grid, fold([0.5, 0.9, 0.6]), greater=False)["chosen"] == {"a": 1}
+    assert best.means == [0.6, 0.9, 0.7]
+    assert best.scores == [[0.5, 0.7], [0.9, 0.9], [0.6, 0.8]]
+    assert chosen(grid, fold([0.5, 0.9, 0.6]), greater=False).chosen == {"a": 1}
 
 
 def test_the_direction_is_that_of_the_metric_of_the_search(lab):
@@ -85,12 +85,12 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
                 JobKind.FOLD,
                 {},
                 selection=fold([0.2, 0.4]),
-                seconds={"total": 2.0},
+                seconds=Seconds(total=2.0),
             )
             for f in job.folds
         ]
         selection = choice_of(job, folds)
-        assert (selection["chosen"], selection["metric"], selection["seconds"]) == (
+        assert (selection.chosen, selection.metric, selection.seconds) == (
             {"alpha": best},
             metric,
             4.0,
@@ -99,16 +99,16 @@ def test_the_direction_is_that_of_the_metric_of_the_search(lab):
 
 def test_ties_and_grid_edges_are_reported():
     selected = chosen({"a": [1, 3, 2], "b": ["x"], "c": [5]}, fold([0.1, 0.7, 0.7]))
-    assert selected["chosen"] == {"a": 3, "b": "x", "c": 5}
-    assert selected["ties"] == [{"a": 2, "b": "x", "c": 5}]
-    assert selected["edges"] == {"a": "high"}
-    assert chosen({"a": [3, 1]}, fold([0.1, 0.7]))["edges"] == {"a": "low"}
+    assert selected.chosen == {"a": 3, "b": "x", "c": 5}
+    assert selected.ties == [{"a": 2, "b": "x", "c": 5}]
+    assert selected.edges == {"a": "high"}
+    assert chosen({"a": [3, 1]}, fold([0.1, 0.7])).edges == {"a": "low"}
 
 
 def test_the_first_of_equal_candidates_wins():
     for order in ([1, 2], [2, 1]):
         selected = chosen({"a": order}, fold([0.5, 0.5]))
-        assert (selected["chosen"], selected["ties"]) == (
+        assert (selected.chosen, selected.ties) == (
             {"a": order[0]},
             [{"a": order[1]}],
         )
@@ -128,32 +128,33 @@ def test_edges_exist_only_for_numeric_grids_with_several_values():
     )
     scores = [0.5] * len(candidates(grid))
     scores[index] = 0.6
-    assert chosen(grid, fold(scores))["edges"] == {"low": "low", "high": "high"}
-    assert chosen({"a": [1, True, "x"]}, fold([0.6, 0.5, 0.5]))["edges"] == {}
+    assert chosen(grid, fold(scores)).edges == {"low": "low", "high": "high"}
+    assert chosen({"a": [1, True, "x"]}, fold([0.6, 0.5, 0.5])).edges == {}
 
 
 def test_all_results_of_candidates_are_kept_by_fold():
     first, second = fold([0.5, None], [None, "E: no"]), fold([0.7, 0.8])
-    first |= {"undefined": [1, 2], "not_converged": [True, False], "warm_started": True}
-    second |= {"undefined": [3, 4], "not_converged": [True, True]}
+    first.undefined, second.undefined = [1, 2], [3, 4]
+    first.not_converged, second.not_converged = [True, False], [True, True]
+    first.warm_started = True
     selected = chosen({"a": (1, 2)}, first, second)
-    assert selected["undefined"] == [[1, 3], [2, 4]]
-    assert selected["not_converged"] == [2, 1]
-    assert selected["grid"] == {"a": [1, 2]}
-    assert selected["metric"] == "auc"
-    assert selected["errors"] == {"1": ["fold 0: E: no"]}
-    assert selected["warm_started"] is False
+    assert selected.undefined == [[1, 3], [2, 4]]
+    assert selected.not_converged == [2, 1]
+    assert selected.grid == {"a": [1, 2]}
+    assert selected.metric == "auc"
+    assert selected.errors == {"1": ["fold 0: E: no"]}
+    assert selected.warm_started is False
     assert (
-        chosen({"a": [1, 2]}, first, {**second, "warm_started": True})["warm_started"]
+        chosen({"a": [1, 2]}, first, replace(second, warm_started=True)).warm_started
         is True
     )
 
 
 def test_the_key_of_a_search_is_that_of_its_folds():
     def key(*names):
-        return choose({"a": [1]}, "auc", True, [(name, fold([0.5])) for name in names])[
-            "key"
-        ]
+        return choose(
+            {"a": [1]}, "auc", True, [(name, fold([0.5])) for name in names]
+        ).key
 
     assert len({key("x"), key("y"), key("x", "y"), key("y", "x")}) == 4
     assert key("x", "y") == key("x", "y")
@@ -164,21 +165,21 @@ def test_undefined_folds_are_left_out():
     selected = chosen(
         {"a": [1, 2]}, fold([None, 0.6]), fold([0.7, 0.6]), fold([None, None])
     )
-    assert selected["chosen"] == {"a": 1}
-    assert selected["scores"] == [[None, 0.7, None], [0.6, 0.6, None]]
-    assert selected["means"] == [0.7, 0.6]
-    assert selected["errors"] == {}
+    assert selected.chosen == {"a": 1}
+    assert selected.scores == [[None, 0.7, None], [0.6, 0.6, None]]
+    assert selected.means == [0.7, 0.6]
+    assert selected.errors == {}
 
 
 def test_a_candidate_that_failed_in_a_fold_is_excluded():
     selected = chosen(
         {"a": [1, 2]}, fold([0.9, 0.6]), fold([None, 0.6], ["ValueError: no", None])
     )
-    assert selected["chosen"] == {"a": 2}
-    assert selected["errors"] == {"0": ["fold 1: ValueError: no"]}
-    assert selected["means"] == [None, 0.6]
-    assert chosen({"a": [1]}, fold([None], ["E: x"]))["chosen"] is None
-    assert chosen({"a": [1]}, fold([None]))["chosen"] is None
+    assert selected.chosen == {"a": 2}
+    assert selected.errors == {"0": ["fold 1: ValueError: no"]}
+    assert selected.means == [None, 0.6]
+    assert chosen({"a": [1]}, fold([None], ["E: x"])).chosen is None
+    assert chosen({"a": [1]}, fold([None])).chosen is None
 
 
 def test_a_fold_scores_each_candidate_on_rows_outside_its_fit(lab):
@@ -198,22 +199,22 @@ def test_a_fold_scores_each_candidate_on_rows_outside_its_fit(lab):
     }
     first, second = (score_candidates(f, data()) for f in job.folds)
     assert (first.family, first.key) == (JobKind.FOLD, job.folds[0].key)
-    assert first.selection["scores"][0] != second.selection["scores"][0]
-    assert first.selection["scores"][2] is None
-    assert first.selection["errors"] == [
+    assert first.selection.scores[0] != second.selection.scores[0]
+    assert first.selection.scores[2] is None
+    assert first.selection.errors == [
         None,
         None,
         "ValueError: alpha must not be negative",
     ]
     assert score_candidates(job.folds[0], data()).selection == first.selection
-    assert choice_of(job, [first, second])["chosen"] in ({"alpha": 0.1}, {"alpha": 10})
+    assert choice_of(job, [first, second]).chosen in ({"alpha": 0.1}, {"alpha": 10})
 
 
 def test_an_error_is_one_line(lab):
     lab.models.write_text(
         lab.models.read_text().replace("must not be", "must\\nnot be")
     )
-    assert scored(fit_of(lab, grid="{alpha: [1, -1]}"))["errors"] == [
+    assert scored(fit_of(lab, grid="{alpha: [1, -1]}")).errors == [
         None,
         "ValueError: alpha must not be negative",
     ]
@@ -223,17 +224,17 @@ def test_a_diverging_candidate_is_an_error_and_a_slow_one_is_noted(lab):
     diverging = scored(
         fit_of(lab, 'estimator: "lab.models:Diverging"', "{alpha: [1, 2]}")
     )
-    assert diverging["errors"][0].startswith("Diverged: ")
+    assert diverging.errors[0].startswith("Diverged: ")
     lazy = scored(fit_of(lab, 'estimator: "lab.models:Lazy"', "{alpha: [1, 2]}"))
-    assert lazy["not_converged"] == [True, True]
-    assert None not in lazy["scores"]
+    assert lazy.not_converged == [True, True]
+    assert None not in lazy.scores
 
 
 def test_warm_starts_go_from_strong_to_weak_regularization(lab, monkeypatch, tmp_path):
     journal = tmp_path / "journal"
     monkeypatch.setenv("LAB_JOURNAL", str(journal))
     job = fit_of(lab, grid="{alpha: [1, 100, 10]}")
-    assert scored(job)["warm_started"] is True
+    assert scored(job).warm_started is True
     assert journal.read_text().splitlines() == [
         "fit 100 False",
         "fit 10 True",
@@ -245,7 +246,7 @@ def test_warm_starts_go_from_strong_to_weak_regularization(lab, monkeypatch, tmp
         'estimator: "lab.models:Ridge"\n    select_with: {warm_start: true}',
         "{alpha: [1]}",
     )
-    assert scored(fit)["warm_started"] is False
+    assert scored(fit).warm_started is False
     assert journal.read_text().splitlines() == ["fit 1 False"]
 
 
@@ -255,7 +256,7 @@ def test_estimators_that_accumulate_state_start_cold(lab):
         'estimator: "sklearn.ensemble:RandomForestClassifier"',
         "{n_estimators: [2, 3]}",
     )
-    assert scored(forest)["warm_started"] is False
+    assert scored(forest).warm_started is False
 
 
 def test_after_a_failure_the_path_starts_cold(lab, monkeypatch):
@@ -270,7 +271,7 @@ def test_after_a_failure_the_path_starts_cold(lab, monkeypatch):
     monkeypatch.setattr(TaskRows, "fit", stumbling)
     result = scored(fit_of(lab, grid="{alpha: [5, 2, 3]}"))
     assert calls == [(5, False), (3, True), (2, False)]
-    assert result["errors"] == [None, None, "RuntimeError: stumbled"]
+    assert result.errors == [None, None, "RuntimeError: stumbled"]
 
 
 def test_strong_regularization_means_a_small_weight_of_the_loss():
@@ -313,7 +314,7 @@ def test_non_numeric_values_stay_together_in_the_order_of_the_file():
 def test_any_metric_of_the_catalogue_can_select(lab, metric):
     job = fit_of(lab, metric=metric)
     assert (
-        choice_of(job, [score_candidates(f, data()) for f in job.folds])["chosen"]
+        choice_of(job, [score_candidates(f, data()) for f in job.folds]).chosen
         is not None
     )
 
@@ -327,7 +328,7 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
     (only,) = job.folds
     assert only.search.on == HALVING
     unhalved = replace(job, search=replace(job.search, on="folds"))
-    columns = [scored(unhalved, k)["scores"] for k in range(job.search.folds)]
+    columns = [scored(unhalved, k).scores for k in range(job.search.folds)]
     visited = []
     visit = fit._score_candidate
     monkeypatch.setattr(
@@ -349,17 +350,15 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
     )
     assert [len(left) for left in by_fold] == [3, 2, 1]
     (last,) = by_fold[-1]
-    assert choice_of(job, [score_candidates(only, data())])["chosen"] == {
+    assert choice_of(job, [score_candidates(only, data())]).chosen == {
         "alpha": job.search.grid["alpha"][last]
     }
-    assert search["scores"][last] == pytest.approx(
+    assert search.scores[last] == pytest.approx(
         sum(column[last] for column in columns) / len(columns), abs=1e-15
     )
     dropped = set(range(3)) - set(by_fold[-1])
     assert dropped
-    assert all(
-        search["scores"][i] is None and search["errors"][i] is None for i in dropped
-    )
+    assert all(search.scores[i] is None and search.errors[i] is None for i in dropped)
 
 
 def test_halving_drops_candidates_that_fail(lab):
@@ -367,9 +366,9 @@ def test_halving_drops_candidates_that_fail(lab):
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [-1, 10, 1]}\n    halving: true"
     )
     search = scored(lab.plan(text).rows[0].job)
-    assert search["errors"][0] == "ValueError: alpha must not be negative"
-    assert search["scores"][0] is None
-    assert any(score is not None for score in search["scores"])
+    assert search.errors[0] == "ValueError: alpha must not be negative"
+    assert search.scores[0] is None
+    assert any(score is not None for score in search.scores)
 
 
 def test_halving_without_values_is_rejected(lab):

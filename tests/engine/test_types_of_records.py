@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, Seconds
 
 FIT = Record(
     key="a" * 64,
@@ -15,7 +15,7 @@ FIT = Record(
     metrics={"mse": 0.5, "r2": None},
     per_task={"mse": [0.5, None, 1]},
     counts={"n_tasks": 3},
-    seconds={"fit": 0.1, "fit_all": [0.1, 0.2], "total": 0.3},
+    seconds=Seconds(fit=0.1, fit_all=[0.1, 0.2], total=0.3),
     solver={"converged": True, "n_iter": 3},
     environment={"cores": 2, "blas": ["openblas"], "serial": True},
     result={"tasks": ["a", "b", "c"], "predictions": "a.npz"},

@@ -192,7 +192,7 @@ def test_a_damaged_job_is_reported_and_recomputed(lab):
             good.per_task,
             "ok",
         ), name
-        assert again.selection["scores"] == good.selection["scores"], name
+        assert again.selection.scores == good.selection.scores, name
 
 
 @pytest.mark.slow
@@ -302,7 +302,7 @@ def test_a_clock_that_runs_backwards_changes_nothing(lab, monkeypatch):
     summary, _ = computed(lab.plan(text))
     assert (summary.n_ok, summary.n_failed, summary.n_left) == (4, 0, 0)
     records = lab.results(text).values()
-    assert all(0 < record.seconds["fit"] < 100 for record in records)
+    assert all(0 < record.seconds.fit < 100 for record in records)
     assert all(record.environment["serial"] for record in records)
     assert computed(lab.plan(text))[0].n_cached == 4
 

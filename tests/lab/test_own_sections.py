@@ -198,11 +198,9 @@ def test_selection_uses_the_validation_rows(lab):
     assert (fold.search.on, job.split.validation) == ("validation", 0.3)
     assert lab.run(text).n_ok == 4
     searched, final = (plan.store().load(item.key) for item in (fold, job))
-    assert final.selection["scores"] == [
-        [score] for score in searched.selection["scores"]
-    ]
+    assert final.selection.scores == [[score] for score in searched.selection.scores]
     assert (final.counts["n_train"], final.counts["n_test"]) == (18, 24)
-    assert final.selection["chosen"]["alpha"] == final.params["alpha"]
+    assert final.selection.chosen["alpha"] == final.params["alpha"]
     assert plan.run_json()["config"]["selection"] == {
         "on": "validation",
         "metric": "auc",

@@ -117,8 +117,8 @@ def test_only_a_repeated_search_detects_a_different_selection(lab):
     def other(record):
         if record.family == "fold":
             return record
-        chosen = {"alpha": 10 if record.selection["chosen"]["alpha"] != 10 else 0.1}
-        return replace(record, selection={**record.selection, "chosen": chosen})
+        chosen = {"alpha": 10 if record.selection.chosen["alpha"] != 10 else 0.1}
+        return replace(record, selection=replace(record.selection, chosen=chosen))
 
     alter(lab, other)
     assert all(

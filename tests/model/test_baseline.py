@@ -9,10 +9,12 @@ from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
+from mtlrun.engine.record import SearchResult
 from mtlrun.model.baseline import (
     BETTER,
     EQUAL,
     WORSE,
+    TrainingResult,
     baseline_scores,
     baseline_warnings,
     compare_with_baseline,
@@ -135,7 +137,7 @@ def test_the_direction_of_a_metric_decides(metric, score, baseline, verdict):
 
 
 def test_each_worse_score_is_reported_with_both_numbers():
-    lines = baseline_warnings(RESULT)
+    lines = baseline_warnings(TrainingResult.read(RESULT))
     assert len(lines) == 2
     assert all("worse than the mean of the task" in line for line in lines)
     assert ("1.05" in lines[0], "(1)" in lines[0]) == (True, True)
@@ -144,6 +146,7 @@ def test_each_worse_score_is_reported_with_both_numbers():
 
 def test_results_of_earlier_versions_have_only_scores_with_a_known_baseline():
     earlier = {name: value for name, value in RESULT.items() if name != "baseline"}
+    earlier = TrainingResult.read(earlier)
     assert len(baseline_warnings(earlier)) == 1
     rows = {row[0]: row[2:] for row in score_table(earlier).rows}
     assert rows["RMSE of the test rows"] == [None, None]
@@ -154,28 +157,28 @@ def test_results_of_earlier_versions_have_only_scores_with_a_known_baseline():
 
 
 def test_every_score_has_its_baseline_next_to_it():
-    table = score_table(RESULT)
+    table = score_table(TrainingResult.read(RESULT))
     assert [row[1:] for row in table.rows] == [
         [1.05, 1.0, WORSE],
         [2.0, 1.5, WORSE],
         [0.3, -0.1, BETTER],
     ]
-    (north, south) = task_table(RESULT, TESTED).rows
+    (north, south) = task_table(TrainingResult.read(RESULT), TESTED).rows
     assert north == ["north", 3, 1.5, 1.0, 0.2, -0.1, WORSE]
     assert south[-1] == WORSE
 
 
 def test_the_page_marks_worse_scores_in_red():
-    page = training_page(RESULT, {}, TESTED, None, regression=True)
+    page = training_page(TrainingResult.read(RESULT), {}, TESTED, None, regression=True)
     assert page.count('<li class="bad badge">') == 2
     assert '<li class="bad badge">cross-validated normalized MSE 1.05: worse' in page
     assert "<h1>Model on made</h1>" in page, "neither a class path nor a prefix of ours"
 
 
 def test_the_selected_value_is_a_point_on_the_path():
-    (panel,) = search_panels(RESULT["selection"])
+    (panel,) = search_panels(SearchResult(**RESULT["selection"]))
     path, baseline, selected = panel.curves
     assert (path.x, path.y) == ([1.0, 10.0, 100.0], [1.2, 1.05, 1.1])
     assert (selected.x, selected.y, selected.points) == ([10.0], [1.05], "filled")
     assert set(baseline.y) == {1.0}
-    assert search_panels({}) == []
+    assert search_panels(SearchResult()) == []

@@ -268,5 +268,5 @@ def test_names_of_tasks_may_contain_commas(shared_rows):
     model = fitted_model(*shared_rows, tasks=["fat, dry", "water"])
     curves = ModelCurves("", model, "a")
     assert checked_tasks(["fat, dry", "water"], curves.tasks) == [0, 1]
-    model.facts["tasks"] = ["fat", "water"]
+    model.facts = {**model.facts, "tasks": ["fat", "water"]}
     assert checked_tasks(["water, fat"], ModelCurves("", model, "a").tasks) == [1, 0]

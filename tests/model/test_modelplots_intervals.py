@@ -1,7 +1,5 @@
 """Plots and predictions of a hierarchical model with intervals."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +15,7 @@ from mtlrun.estimators import HierarchicalMTL
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.model import plots as modelplots
 from mtlrun.model.files import load_model
+from mtlrun.model.fitted import Model
 from mtlrun.model.plots import estimate_pictures, estimates_of
 from mtlrun.show.drawing import draw
 from mtlrun.show.palette import MULTITASK, SEPARATE
@@ -66,8 +65,7 @@ def test_a_feature_called_intercept_is_not_taken_for_the_intercept(has_level):
     estimator = ScaledTargets(hierarchical)
     X = frame[["price", "intercept"]]
     estimator.fit(X, frame["sales"], task_id=frame["shop"])
-    about = {"input": {"names": list(X.columns)}}
-    model = SimpleNamespace(estimator=estimator, step=None, about=about)
+    model = Model(estimator, None, {"input": {"names": list(X.columns)}})
     estimates, _ = estimates_of(model)
     features = ["price", "intercept (2)"]
     assert estimates.names == [*(["intercept"] * has_level), *features]

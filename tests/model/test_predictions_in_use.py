@@ -1,6 +1,7 @@
 """Return values of a saved model in a program that predicts with it."""
 
 import warnings
+from copy import deepcopy
 
 import numpy as np
 import pandas as pd
@@ -280,7 +281,8 @@ def test_rows_of_a_workbook_are_numbered_as_in_its_sheet(visit_model, tmp_path):
 def test_a_model_of_an_earlier_version_has_no_ranges(visit_model, tmp_path):
     frame, folder = visit_model
     model = mtlrun.load_model(folder)
-    del model.about["input"]["ranges"]
+    model.facts = deepcopy(model.facts)
+    del model.facts["input"]["ranges"]
     new = frame.iloc[:2].assign(a=1e6)
     assert model.predict_table(new).beyond_range.tolist() == [(), ()]
 

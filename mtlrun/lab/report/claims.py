@@ -745,7 +745,24 @@ def _compare(
         Whether the number is a bound of the true one.
     """
     if check.kind == "paired":
-        return _compare_paired(check, title, rows, greater, bound)
+        # Compare the p-value of a paired test with the claimed bounds.
+        result = paired(
+            rows[0], rows[1], str(check.quantity), check.unit, check.test, check.ties
+        )
+        if result is None or result.pvalue is None:
+            return CheckResult(title, None, why="a single split gives no p-value")
+        n_pairs = None
+        if check.test == "wilcoxon":
+            n_pairs = result.n
+        is_worse = (
+            result.mean_difference != 0 and (result.mean_difference > 0) != greater
+        )
+        worse = None
+        if is_worse and check.at_most is not None:
+            worse = rows[0].method
+        return _decide(
+            check, title, rows, result.pvalue, 0.0, bound, n_pairs=n_pairs, worse=worse
+        )
     if check.kind == "order":
         return _compare_order(check, title, rows, effect, bound)
     if check.interval:
@@ -779,34 +796,6 @@ def _effect_on_ratio(check: Check, value: float, log_effect: float) -> float:
     if is_above_low or value > high:
         return -value * math.expm1(-log_effect)
     return value * math.expm1(log_effect)
-
-
-def _compare_paired(
-    check: Check,
-    title: str,
-    rows: Sequence[MethodResult],
-    greater: bool,
-    bound: str | None,
-) -> CheckResult:
-    """Compare the p-value of a paired test with the claimed bounds.
-
-    A significant difference in favor of the other method contradicts the claim.
-    """
-    result = paired(
-        rows[0], rows[1], str(check.quantity), check.unit, check.test, check.ties
-    )
-    if result is None or result.pvalue is None:
-        return CheckResult(title, None, why="a single split gives no p-value")
-    n_pairs = None
-    if check.test == "wilcoxon":
-        n_pairs = result.n
-    is_worse = result.mean_difference != 0 and (result.mean_difference > 0) != greater
-    worse = None
-    if is_worse and check.at_most is not None:
-        worse = rows[0].method
-    return _decide(
-        check, title, rows, result.pvalue, 0.0, bound, n_pairs=n_pairs, worse=worse
-    )
 
 
 def _compare_interval(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
+from mtlrun.catalog.analysis import Curve, Matrix
 from mtlrun.engine.record import Record
 from mtlrun.lab.experiment.claims import Sweep, Verdict
 from mtlrun.lab.report.claims import JudgedRun
@@ -41,7 +41,6 @@ from mtlrun.show.figures import (
     Panel,
     PublishedPair,
     RankDiagram,
-    best_scores,
     file_name,
     path_panel,
 )
@@ -49,7 +48,7 @@ from mtlrun.show.quantities import spoken
 from mtlrun.show.ranking import Ranking
 from mtlrun.show.report_table import Column, ReportTable, Section
 from mtlrun.stats import std
-from mtlrun.utils.io import as_list
+from mtlrun.utils.io import as_list, read_fields
 
 #: Subfolder of the figures in the folder of a run.
 FIGURES = "figures"
@@ -285,7 +284,7 @@ def _n_tasks(run: Run, dataset: str) -> int | None:
 
 #: Curves of the first finished repeat and of further ones, as an analysis returned
 #: them.
-_StoredCurves = Mapping[str, Sequence[Mapping[str, Any]]]
+_StoredCurves = Mapping[str, Sequence[Mapping[str, Curve]]]
 
 
 def trace_figures(run: Run) -> list[Figure]:
@@ -298,10 +297,15 @@ def trace_figures(run: Run) -> list[Figure]:
     """
     figures = []
     for dataset in run.datasets:
-        stored = {}
+        stored: dict[str, list[dict[str, Curve]]] = {}
         for method in run.methods:
             records = results_of(run, dataset, method)
-            stored[method] = [record.result.get("curves") or {} for record in records]
+            stored[method] = []
+            for record in records:
+                curves = record.result.get("curves") or {}
+                stored[method].append(
+                    {name: read_fields(Curve, curve) for name, curve in curves.items()}
+                )
         names: dict[str, None] = {}
         for repeats in stored.values():
             for curves in repeats:
@@ -326,7 +330,7 @@ def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Pa
     The first curve that has it determines labels and scales.
     """
     plain_name = name.split(", ")[0]
-    repeats_by_method: dict[str, list[Mapping[str, Any]]] = {}
+    repeats_by_method: dict[str, list[Curve]] = {}
     for method, repeats in stored.items():
         repeats_by_method[method] = []
         for curves in repeats:
@@ -334,7 +338,7 @@ def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Pa
             if curve:
                 repeats_by_method[method].append(curve)
     first = next(c for curves in repeats_by_method.values() for c in curves)
-    log_axes = str(first.get("log") or "")
+    log_axes = first.log
     is_x_log = "x" in log_axes
     is_y_log = "y" in log_axes
     lines = published_curves(run, dataset, name)
@@ -343,27 +347,27 @@ def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Pa
     marks: dict[str, float] = {}
     for stored_curves in repeats_by_method.values():
         for curve in stored_curves[:1]:
-            for text, x in (curve.get("marks") or {}).items():
+            for text, x in curve.marks.items():
                 marks[str(text)] = float(x)
     return Panel(
-        str(first.get("y_label") or name),
+        first.y_label or name,
         is_y_log,
         [line.drawable(is_x_log, is_y_log) for line in lines],
-        axis=str(first.get("x_label") or ""),
+        axis=first.x_label,
         x_log=is_x_log,
         marks=marks,
     )
 
 
-def _trace_curve(method: str, index: int, repeats: Sequence[Mapping[str, Any]]) -> Line:
+def _trace_curve(method: str, index: int, repeats: Sequence[Curve]) -> Line:
     """Return the curve of the first repeat, with the range of all repeats as a band."""
     if not repeats:
         return Line(method, place=index)
     first = repeats[0]
-    curve = Line(method, as_list(first["x"]), as_list(first["y"]), place=index)
-    has_same_x = all(as_list(repeat["x"]) == curve.x for repeat in repeats)
+    curve = Line(method, as_list(first.x), as_list(first.y), place=index)
+    has_same_x = all(as_list(repeat.x) == curve.x for repeat in repeats)
     if len(repeats) > 1 and has_same_x:
-        for values in zip(*(repeat["y"] for repeat in repeats), strict=True):
+        for values in zip(*(repeat.y for repeat in repeats), strict=True):
             present = [value for value in values if value is not None]
             curve.low.append(min(present, default=float("nan")))
             curve.high.append(max(present, default=float("nan")))
@@ -420,13 +424,14 @@ def matrix_figures(run: Run) -> list[Figure]:
     for dataset, method, stored in first_results(run, "matrices"):
         maps = []
         for title, matrix in stored.items():
+            stored_map = read_fields(Matrix, matrix)
             maps.append(
                 HeatMap(
                     title,
-                    matrix["values"],
-                    list(map(str, matrix["rows"])),
-                    list(map(str, matrix["columns"])),
-                    matrix.get("centre"),
+                    stored_map.values,
+                    list(map(str, stored_map.rows)),
+                    list(map(str, stored_map.columns)),
+                    stored_map.centre,
                 )
             )
         name = file_name(dataset, method, "matrices")
@@ -475,13 +480,13 @@ def path_figures(run: Run) -> list[Figure]:
         for method in run.methods:
             searches[method] = []
             for record in results_of(run, dataset, method):
-                key = str(record.selection.get("key"))
+                key = str(record.selection.key)
                 if key in run.selections:
                     searches[method].append(run.selections[key])
         parameters: dict[str, None] = {}
         for records in searches.values():
             for record in records:
-                parameters |= dict.fromkeys(record.selection.get("grid") or {})
+                parameters |= dict.fromkeys(record.selection.grid or {})
         panels = []
         for parameter in parameters:
             panel = _path_panel(run, parameter, searches)
@@ -499,13 +504,13 @@ def _path_panel(
     metric = "score"
     for records in searches.values():
         if records:
-            metric = str(records[0].selection["metric"])
+            metric = str(records[0].selection.metric)
             break
     curves = []
     for index, method in enumerate(run.methods):
         scores_by_value: dict[float, list[float]] = {}
         for record in searches[method]:
-            for value, score in best_scores(record.selection, parameter).items():
+            for value, score in record.selection.best_scores(parameter).items():
                 scores_by_value.setdefault(value, []).append(score)
         curve = Line(method, place=index)
         for value, scores in sorted(scores_by_value.items()):
@@ -538,15 +543,9 @@ def measured_ranks(run: Run) -> list[RankDiagram]:
     for dataset, method, stored in first_results(run, "rankings"):
         rankings = []
         for entry in stored:
+            # In records, the metric is called quantity.
             rankings.append(
-                Ranking(
-                    label=entry["label"],
-                    metric=entry["quantity"],
-                    blocks=entry["blocks"],
-                    methods=entry["methods"],
-                    values=entry["values"],
-                    greater=entry["greater"],
-                )
+                read_fields(Ranking, {**entry, "metric": entry["quantity"]})
             )
         name = file_name(dataset, method, "ranks")
         heading = _title(run, dataset, method)

@@ -11,14 +11,14 @@ from typing import Any
 
 import pandas as pd
 
-from mtlrun.engine.record import Record, ResultKey
+from mtlrun.engine.record import Record, ResultKey, SearchResult, Seconds
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED, read_json
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
 from mtlrun.lab.stored import Axis
 from mtlrun.show.quantities import PARALLEL
-from mtlrun.utils.io import canonical_json, is_json_number
+from mtlrun.utils.io import canonical_json, is_json_number, read_fields
 from mtlrun.utils.outputs import write_output
 
 #: Columns that identify a job, with its status.
@@ -38,7 +38,7 @@ ROBUST_PARTS = ("rank", "n_outliers", "low_rank_error")
 #: Results of solvers.
 SOLVER_COLUMNS = ("n_iter", "gap", "objective", "truth_error", *ROBUST_PARTS)
 #: Columns of seconds, with their keys in a record.
-SECONDS_KEYS = {
+SECONDS_FIELDS = {
     "seconds": "fit",
     "seconds_predict": "predict",
     "seconds_search": "search",
@@ -255,9 +255,9 @@ def _training_rows(folder: Path) -> Iterator[_Row]:
         inputs={},
         status=str(content["status"]),
         metrics=content["metrics"],
-        seconds=content.get("seconds") or {},
+        seconds=read_fields(Seconds, content.get("seconds") or {}),
         solver=content.get("solver") or {},
-        selection=content.get("selection") or {},
+        selection=read_fields(SearchResult, content.get("selection") or {}),
     )
     yield {
         "kind": "train",
@@ -280,8 +280,8 @@ def _record_entries(record: Record | None) -> _Row:
     if record.done:
         entries["tasks"] = record.per_task
         entries["counts"] = record.counts
-    for column, key in SECONDS_KEYS.items():
-        entries[column] = record.seconds.get(key)
+    for column, field in SECONDS_FIELDS.items():
+        entries[column] = getattr(record.seconds, field)
     entries[PARALLEL] = _parallel_seconds(record.seconds)
     for column in SOLVER_COLUMNS:
         entries[column] = record.solver.get(column)
@@ -291,7 +291,7 @@ def _record_entries(record: Record | None) -> _Row:
         if name in (*IDENTITY_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS):
             name = f"{METRIC_PREFIX}{name}"
         entries[name] = value
-    selected = record.selection.get("chosen")
+    selected = record.selection.chosen
     if isinstance(selected, dict):
         for name, value in selected.items():
             entries[f"{PARAM_PREFIX}{name}"] = value
@@ -303,15 +303,15 @@ def is_quantity(column: str) -> bool:
     return column not in _NO_QUANTITIES and not column.startswith(PARAM_PREFIX)
 
 
-def _parallel_seconds(seconds: dict[str, Any]) -> float | None:
+def _parallel_seconds(seconds: Seconds) -> float | None:
     """Return the seconds of a fit with one worker per block.
 
     They are the seconds outside the blocks plus the seconds of the slowest block. None
     for methods without blocks.
     """
-    total = seconds.get("fit")
-    blocks = seconds.get("blocks_sum")
-    slowest = seconds.get("blocks_max")
+    total = seconds.fit
+    blocks = seconds.blocks_sum
+    slowest = seconds.blocks_max
     if total is None or blocks is None or slowest is None:
         return None
     return float(slowest + max(0.0, total - blocks))

@@ -119,14 +119,10 @@ def _judge_together(claims: Sequence[ClaimVerdict]) -> ClaimVerdict:
     claim = claims[0].claim
     if claim is None:
         return claims[0]
-    return judge_results(claim, _joined_results([other.results for other in claims]))
-
-
-def _joined_results(lists: Sequence[Sequence[CheckResult]]) -> list[CheckResult]:
-    """Return the comparisons of several runs, each once."""
+    # The comparisons of several runs, each once.
     by_title: dict[tuple[str, str], CheckResult] = {}
     tested = set()
-    for results in lists:
+    for results in [other.results for other in claims]:
         for result in results:
             key = (repr(result.check), result.title)
             if key not in by_title or not by_title[key].is_tested:
@@ -139,7 +135,7 @@ def _joined_results(lists: Sequence[Sequence[CheckResult]]) -> list[CheckResult]
         is_made = (repr(result.check), result.dataset) in tested
         if result.is_tested or not is_made:
             joined.append(result)
-    return joined
+    return judge_results(claim, joined)
 
 
 def readings_section(

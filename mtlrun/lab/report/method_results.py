@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -127,7 +127,11 @@ class MethodResult:
             values = self._task_samples(self.task)
         samples = {}
         for quantity, by_trial in values.items():
-            finite = _finite_values(by_trial)
+            # Only finite numbers.
+            finite = {}
+            for trial, value in by_trial.items():
+                if value is not None and math.isfinite(value):
+                    finite[trial] = value
             if finite:
                 samples[quantity] = finite
         return samples
@@ -232,15 +236,6 @@ class MethodResult:
             name = f"{self.dataset}, {task}"
             self._task_results[task] = replace(self, dataset=name, task=task, base=None)
         return self._task_results[task]
-
-
-def _finite_values(by_trial: Mapping[int, float | None]) -> dict[int, float]:
-    """Return the values that are finite numbers."""
-    finite = {}
-    for trial, value in by_trial.items():
-        if value is not None and math.isfinite(value):
-            finite[trial] = value
-    return finite
 
 
 def method_results(run: Run) -> list[MethodResult]:

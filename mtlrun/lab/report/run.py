@@ -11,8 +11,14 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.packed import PACKED, is_search, name_candidates
-from mtlrun.engine.record import JobKind, Record, ResultKey
+from mtlrun.engine.packed import PACKED
+from mtlrun.engine.record import (
+    JobKind,
+    Record,
+    ResultKey,
+    SearchResult,
+    name_candidates,
+)
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import AGAIN, RUN_FILE
 from mtlrun.errors import DataError
@@ -336,8 +342,8 @@ def _read_records(run: Run, stored: Store) -> None:
         run.unreadable.append(PACKED)
     for key in sorted(run.records):
         record = run.records[key]
-        if is_search(record.selection):
-            run.selections.setdefault(str(record.selection["key"]), record)
+        if record.selection.is_search:
+            run.selections.setdefault(str(record.selection.key), record)
     name_candidates(record.selection for record in run.selections.values())
 
 
@@ -384,4 +390,5 @@ def storable_tests(tests: dict[TestKey, PairedTest]) -> list[dict[str, Any]]:
 
 def cleaned_record(record: Record) -> Record:
     """Return a record without control characters in its texts."""
-    return Record(**cleaned(vars(record)))
+    selection = SearchResult(**cleaned(vars(record.selection)))
+    return replace(Record(**cleaned(vars(record))), selection=selection)

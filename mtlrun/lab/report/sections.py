@@ -16,7 +16,6 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from mtlrun.engine.packed import n_candidates, n_fits
 from mtlrun.engine.record import CELLS, Record, ResultKey
 from mtlrun.engine.stored import KEY_LENGTH
 from mtlrun.errors import counted
@@ -215,10 +214,10 @@ def search_section(run: Run) -> Section:
         edges = _edges_text(records)
         if edges is not None:
             n_at_edge += 1
-        keys = [str(record.selection["key"]) for record in records]
+        keys = [str(record.selection.key) for record in records]
         searches = [run.selections[key] for key in keys if key in run.selections]
-        sizes = [n_candidates(search.selection) for search in searches]
-        total_fits = sum(n_fits(search.selection) for search in searches)
+        sizes = [search.selection.count_candidates() for search in searches]
+        total_fits = sum(search.selection.count_fits() for search in searches)
         table.rows.append(
             [
                 dataset,
@@ -268,7 +267,7 @@ def _searched_records(run: Run) -> dict[tuple[str, str], list[Record]]:
     records: dict[tuple[str, str], list[Record]] = {}
     for job in run.planned:
         record = run.records.get(job.key)
-        if record is not None and record.selection.get("key"):
+        if record is not None and record.selection.key:
             records.setdefault((job.dataset, job.method), []).append(record)
     return records
 
@@ -278,7 +277,7 @@ def selected_text(records: Sequence[Record]) -> str:
 
     After `MAX_CHOICES` choices, only the others are counted.
     """
-    counts = Counter(format_mapping(r.selection.get("chosen")) for r in records)
+    counts = Counter(format_mapping(r.selection.chosen) for r in records)
     texts = []
     for text, count in _by_count(counts)[:MAX_CHOICES]:
         if count < len(records):
@@ -294,7 +293,7 @@ def _edges_text(records: Sequence[Record]) -> str | None:
     """Return the parameters at an end of their grids; None if there are none."""
     counts: Counter[str] = Counter()
     for record in records:
-        edges = record.selection.get("edges") or {}
+        edges = record.selection.edges or {}
         for parameter, end in edges.items():
             counts[f"{parameter} hit its {GRID_ENDS.get(end, end)}"] += 1
     splits = counted(len(records), "split")
@@ -416,11 +415,11 @@ def _solver_entries(run: Run, row: MethodResult) -> list[Any] | None:
     flags: list[bool] = []
     messages: Counter[str] = Counter()
     for record in results_of(run, row.dataset, row.method):
-        solver = record.solver
-        if solver.get("converged") is not None:
-            flags.append(bool(solver["converged"]))
-        if solver.get("message"):
-            messages[str(solver["message"])] += 1
+        solver = record.solver_outcome
+        if solver.converged is not None:
+            flags.append(bool(solver.converged))
+        if solver.message:
+            messages[str(solver.message)] += 1
     steps = list(row.by_trial("n_iter").values())
     gaps = list(row.by_trial("gap").values())
     if not (flags or steps or gaps):
@@ -453,7 +452,7 @@ def timing_section(run: Run) -> Section:
     section = Section("Timing")
     records = []
     for key in sorted(run.records):
-        if run.records[key].seconds.get("fit") is not None:
+        if run.records[key].seconds.fit is not None:
             records.append(run.records[key])
     if not records:
         return section
@@ -584,8 +583,7 @@ def cost_section(run: Run) -> Section:
     section = Section("Cost")
     fit_times: list[float] = []
     for record in run.records.values():
-        repeats = as_list(record.seconds.get("fit_all"))
-        fit_times += repeats or as_list(record.seconds.get("fit"))
+        fit_times += record.seconds.fit_all or as_list(record.seconds.fit)
     fit_seconds = math.fsum(fit_times)
     if fit_seconds:
         results = counted(len(run.records), "result")
@@ -627,11 +625,14 @@ def computing_seconds(runs: Iterable[Run]) -> float:
 
 
 def _search_seconds(record: Record) -> float:
-    return float(record.selection.get("seconds") or 0)
+    return record.selection.seconds or 0.0
 
 
 def _total_seconds(record: Record) -> float:
-    return float(record.seconds.get("total", record.seconds.get("fit")) or 0)
+    seconds = record.seconds
+    if seconds.total is None:
+        return seconds.fit or 0.0
+    return seconds.total
 
 
 # ------------------------------------------------------------ every job
@@ -683,24 +684,24 @@ def job_table(run: Run, row: MethodResult) -> tuple[ReportTable, dict[str, int]]
 
 def _record_entries(run: Run, record: Record) -> list[Any]:
     """Return the entries of `job_table` between the status and the file."""
-    solver = record.solver
+    solver = record.solver_outcome
     metrics = [record.metrics.get(name) for name in run.spec.metrics]
     seed = (record.inputs.get("split") or {}).get("seed")
     seed_text = None
     if seed is not None:
         seed_text = str(seed)
     converged = None
-    if solver.get("converged") is not None:
-        converged = "yes" if solver["converged"] else "no"
+    if solver.converged is not None:
+        converged = "yes" if solver.converged else "no"
     return [
         seed_text,
         *metrics,
-        record.seconds.get("fit", record.seconds.get("total")),
-        solver.get("n_iter"),
+        record.seconds.total if record.seconds.fit is None else record.seconds.fit,
+        solver.n_iter,
         converged,
-        solver.get("gap"),
-        solver.get("objective"),
-        solver.get("message", show(solver.get("stop_crit"), "small")),
+        solver.gap,
+        solver.objective,
+        solver.message or show(solver.stop_crit, "small"),
         format_mapping(record.params) or None,
         _selection_text(record),
     ]
@@ -708,10 +709,10 @@ def _record_entries(run: Run, record: Record) -> list[Any]:
 
 def _selection_text(record: Record) -> str | None:
     """Return the selected parameters, and the ends of their grids that they are at."""
-    text = format_mapping(record.selection.get("chosen"))
+    text = format_mapping(record.selection.chosen)
     if not text:
         return None
-    edges = record.selection.get("edges") or {}
+    edges = record.selection.edges or {}
     if edges:
         ends = ", ".join(f"{end} end of {name}" for name, end in edges.items())
         text += f" (at the {ends})"

@@ -153,7 +153,14 @@ def print_sections(console: Console, sections: Iterable[Section]) -> None:
                 _print_table(console, part)
         for line in section.lines:
             # A line breaks at words on a terminal only.
-            text = _styled_line(sanitize(line))
+            # A line without Markdown, in which a verdict before a colon has its
+            # color.
+            plain = re.sub(r"^\* (\*\*(.+?)\*\*)?", r"\2", sanitize(line))
+            word, *rest = plain.partition(": ")
+            style = ""
+            if word in TONES:
+                style = STYLES[TONES[word]]
+            text = Text.assemble((word, style), *rest)
             console.print(text, soft_wrap=not console.is_terminal)
 
 
@@ -167,18 +174,6 @@ def _print_table(console: Console, table: ReportTable) -> None:
         row = Text("  ").join(cells)
         row.rstrip()
         console.print(row, soft_wrap=True)
-
-
-def _styled_line(line: str) -> Text:
-    """Return a line without Markdown, in which a verdict before a colon has its
-    color.
-    """
-    plain = re.sub(r"^\* (\*\*(.+?)\*\*)?", r"\2", line)
-    word, *rest = plain.partition(": ")
-    style = ""
-    if word in TONES:
-        style = STYLES[TONES[word]]
-    return Text.assemble((word, style), *rest)
 
 
 def _style(value: object) -> str:

@@ -36,7 +36,7 @@ from mtlrun.engine.fit import (
     make_step,
     score_candidates,
 )
-from mtlrun.engine.job import TABLE, Features, Job, choice_of
+from mtlrun.engine.job import TABLE, Features, Job, Split, choice_of
 from mtlrun.engine.record import Record
 from mtlrun.errors import DataError, one_line
 from mtlrun.estimators.baselines import scaled_targets
@@ -271,7 +271,8 @@ def protocol_of(data: Dataset, folds: int, search: int, seed: int) -> Protocol:
         metric = "nmse"
     else:
         metric = "rmse"
-    return Protocol({"kind": "published", "name": SPLITS}, folds, search, metric, seed)
+    split = Split("published", name=SPLITS)
+    return Protocol(split, folds, search, metric, seed)
 
 
 def _candidates(
@@ -366,16 +367,16 @@ def evaluate_split(
             searched[fold.key] = score_candidates(fold, data)
     if job.search is not None:
         selection = choice_of(job, [searched[fold.key] for fold in job.folds])
-        if selection["chosen"] is None:
+        if selection.chosen is None:
             raise ValueError("no candidate of the search has a score")
-        best_params = selection["chosen"]
+        best_params = selection.chosen
         # Inner scores are losses: lower is better.
-        sign = -1 if get_metric(selection["metric"]).greater_is_better else 1
-        entry.inner[split] = sign * selection["score"]
-        entry.seconds.append(selection["seconds"])
+        sign = -1 if get_metric(selection.metric or "").greater_is_better else 1
+        entry.inner[split] = sign * (selection.score or 0.0)
+        entry.seconds.append(selection.seconds or 0.0)
     fitted = fit_job(job, data, best_params)
     entry.losses[split] = evaluation.losses(split, fitted.scores)
-    entry.seconds.append(fitted.record.seconds["total"])
+    entry.seconds.append(fitted.record.seconds.total or 0.0)
 
 
 # ---------------------------------------------------------------- gains

@@ -574,7 +574,15 @@ class _SplitRun:
             if tracker.due(it) and self._check(tracker, it, values):
                 break
             if it == balance_at:
-                self._rebalance(W, z, Z, M)
+                # Balance both penalty parameters; Z and M are from before the
+                # iteration.
+                factor = balance(W, Z, self.Z, self.U)
+                self.rho *= factor
+                for u in self.U:
+                    u /= factor
+                factor = balance([z], [M], [self.M], [self.V], bias=_FIELD_BIAS)
+                self.rho_field *= factor
+                self.V /= factor
                 balance_at = next_balance(it)
 
     def _ridge_step(self) -> tuple[list[Array], Array]:
@@ -647,22 +655,6 @@ class _SplitRun:
             operator=self._operator,
         )
         return tracker.check(it, primal, dual, (self.Z, b))
-
-    def _rebalance(
-        self,
-        W: list[Array],
-        z: Array,
-        Z: list[Array],
-        M: Array,
-    ) -> None:
-        """Balance both penalty parameters; Z and M are from before the iteration."""
-        factor = balance(W, Z, self.Z, self.U)
-        self.rho *= factor
-        for u in self.U:
-            u /= factor
-        factor = balance([z], [M], [self.M], [self.V], bias=_FIELD_BIAS)
-        self.rho_field *= factor
-        self.V /= factor
 
     def _scores(self, Z: Array) -> Array:
         if self.space.rotated:

@@ -498,7 +498,12 @@ class ProximalRun:
                 break
             self.curvature = min(self.curvature * _CURVATURE_GROWTH, self.bound)
         if self.restart:
-            self._restart_if_uphill(origin, at, parts, new)
+            # Restart the momentum if step and gradient mapping form an acute angle.
+            slope = float(np.vdot(origin - parts, parts - self.parts))
+            if self.smooth.with_b:
+                slope += self.b_units * float(np.vdot(at.b - new.b, new.b - self.at.b))
+            if slope > 0:
+                self._t = 1.0
         self.parts_before = self.parts
         self.before = self.at
         self.parts = parts
@@ -544,17 +549,3 @@ class ProximalRun:
         b_square = float(np.sum(np.square(new.b - at.b)))
         square = float(np.vdot(move, move)) + self.b_units * b_square
         return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square
-
-    def _restart_if_uphill(
-        self,
-        origin: Array,
-        at: Point,
-        parts: Array,
-        new: Point,
-    ) -> None:
-        """Restart the momentum if step and gradient mapping form an acute angle."""
-        slope = float(np.vdot(origin - parts, parts - self.parts))
-        if self.smooth.with_b:
-            slope += self.b_units * float(np.vdot(at.b - new.b, new.b - self.at.b))
-        if slope > 0:
-            self._t = 1.0

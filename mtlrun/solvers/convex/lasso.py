@@ -445,7 +445,10 @@ class Design:
             Epochs, and about how many multiplications they took.
         """
         part = np.ascontiguousarray(W[chosen, tasks])
-        residuals = self._by_residuals(len(chosen))
+        # Whether the residual is cheaper than the Gram matrix of a set of features.
+        residuals = self._full is None and len(chosen) > min(
+            _WIDE * self._entries, _LARGEST
+        )
         # Multiplications to visit one coefficient.
         width = self._entries if residuals else len(chosen)
         work_per_epoch = max(1.0, width * part.size)
@@ -541,10 +544,6 @@ class Design:
             operator = self._centred.operator
         gap = duality_gap(data, loss, penalties, [W], operator=operator)
         return gap.relative
-
-    def _by_residuals(self, size: int) -> bool:
-        """Whether the residual is cheaper than the Gram matrix of a set of features."""
-        return self._full is None and size > min(_WIDE * self._entries, _LARGEST)
 
     @property
     def _entries(self) -> float:

@@ -798,7 +798,14 @@ class _Small:
             TB = 1.6 * x - 0.6 * ZB + UB
             tb = 1.6 * xb - 0.6 * Zb + Ub
             tg = 1.6 * g - 0.6 * Zg + Ug
-            ZB = _shrink_rows(TB, 1.0 / rho)
+            # Soft-threshold the singular values of T (p, T), by the Gram matrix of
+            # rows.
+            threshold = 1.0 / rho
+            e, F = np.linalg.eigh(TB @ TB.T)
+            s = np.sqrt(np.maximum(e, 0.0))
+            shrunk = 1.0 - threshold / np.maximum(s, 1e-300)
+            factors = np.where(s > threshold, shrunk, 0.0)
+            ZB = np.asarray((F * factors) @ (F.T @ TB))
             squares = np.sum(tb * tb, axis=0) + np.sum(tg * tg, axis=1)
             norms = np.sqrt(squares)
             shares = self.lam / rho / np.maximum(norms, 1e-300)
@@ -848,15 +855,6 @@ class _Small:
 def _times(K: Array, x: Array) -> Array:
     """Return K_j'x_j (a, 3) for K (a, p, 3) and x (a, p)."""
     return np.asarray((x[:, None, :] @ K)[:, 0])
-
-
-def _shrink_rows(T: Array, threshold: float) -> Array:
-    """Soft-threshold the singular values of T (p, T), by the Gram matrix of rows."""
-    e, F = np.linalg.eigh(T @ T.T)
-    s = np.sqrt(np.maximum(e, 0.0))
-    shrunk = 1.0 - threshold / np.maximum(s, 1e-300)
-    factors = np.where(s > threshold, shrunk, 0.0)
-    return np.asarray((F * factors) @ (F.T @ T))
 
 
 def _size(*arrays: Array) -> float:

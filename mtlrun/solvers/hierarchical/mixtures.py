@@ -171,7 +171,17 @@ class _EM:
         self.s2 = v.s2
         self.labels = np.zeros(self.data.T, dtype=int)
         if K > 1:
-            self.labels = _starting_labels(start, self.unit, K, seed)
+            # Clusters of the coefficients of a normal fit, by k-means.
+            variances = np.where(self.unit > 0, self.unit * start.s2, np.inf)
+            deviations = (start.W - start.mu) / np.sqrt(variances)
+            # Differences that are rounding must not decide which task comes first.
+            distances = np.round(np.square(deviations).sum(axis=1), 9)
+            order = np.argsort(distances, kind="stable")
+            points = np.round(deviations[order], 9)
+            labels = np.empty(len(order), dtype=int)
+            kmeans = KMeans(K, n_init=1, random_state=seed)
+            labels[order] = kmeans.fit_predict(points)
+            self.labels = labels
         self.responsibility = 0.9 * np.eye(K)[self.labels] + 0.1 / K
         self.criterion = np.inf
         self.fall = np.inf
@@ -285,32 +295,6 @@ class _EM:
             Sigma = Sigma + share * covariance
             mean = mean + share * mean_covariance
         return Posterior(W, mu, np.asarray(mean), np.asarray(Sigma), s2, data, explicit)
-
-
-def _starting_labels(start: Posterior, unit: Array, K: int, seed: int) -> Array:
-    """Return clusters of the coefficients of a normal fit, by k-means.
-
-    The tasks are sorted by their distance from the mean first: the random start then
-    depends on their coefficients, not on their order or names, nor on the order and
-    signs of columns.
-
-    Parameters
-    ----------
-    start : Posterior
-    unit : ndarray of shape (p,)
-        Units of the variances; zero for columns whose coefficients do not differ.
-    K, seed : int
-    """
-    variances = np.where(unit > 0, unit * start.s2, np.inf)
-    deviations = (start.W - start.mu) / np.sqrt(variances)
-    # Differences that are rounding must not decide which task comes first.
-    distances = np.round(np.square(deviations).sum(axis=1), 9)
-    order = np.argsort(distances, kind="stable")
-    points = np.round(deviations[order], 9)
-    labels = np.empty(len(order), dtype=int)
-    kmeans = KMeans(K, n_init=1, random_state=seed)
-    labels[order] = kmeans.fit_predict(points)
-    return labels
 
 
 class _Component:

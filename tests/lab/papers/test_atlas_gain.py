@@ -106,7 +106,7 @@ def test_gains_are_relative_to_the_error_of_the_alternative(has_labels):
 
 def test_seconds_of_a_method_include_its_search(monkeypatch):
     def slow_choice(job, records):
-        return {**choice_of(job, records), "seconds": 1000.0}
+        return replace(choice_of(job, records), seconds=1000.0)
 
     monkeypatch.setattr("mtlrun.papers.atlas.gain.choice_of", slow_choice)
     result = gain(families("equal"), seed=0, rows=6, **FEW)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from mtlrun.engine.record import Seconds
 from mtlrun.lab.experiment.claims import Claim, Expectation
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
@@ -427,8 +428,8 @@ def test_seconds_of_two_splits_have_a_margin_of_a_third(maker, bound, verdict):
 def test_orders_of_magnitude_are_rounded_as_printed(maker, orders, seconds, verdict):
     maker.fill()
     for trial in range(maker.trials):
-        maker.records["alpha", DC, trial].seconds = {"fit": 1.0}
-        maker.records["alpha", "APG-RMTL", trial].seconds = {"fit": seconds}
+        maker.records["alpha", DC, trial].seconds = Seconds(fit=1.0)
+        maker.records["alpha", "APG-RMTL", trial].seconds = Seconds(fit=seconds)
     check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
     assert verdict_of(maker, {**check, "orders": orders}).verdict == verdict
 

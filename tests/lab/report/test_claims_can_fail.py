@@ -383,7 +383,7 @@ def with_value(
         for n, v in record.per_task.items()
         if n in names
     }
-    seconds = {**record.seconds, "fit": value, "blocks_sum": value, "blocks_max": value}
+    seconds = replace(record.seconds, fit=value, blocks_sum=value, blocks_max=value)
     return replace(
         record,
         status="ok",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, SearchResult
 from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import (
@@ -186,7 +186,7 @@ def test_rare_choices_of_a_search_are_only_counted():
     chosen = [1, 1, 1, 2, 2, 3, 4, 5]
     records = []
     for split, value in enumerate(chosen):
-        selection = {"chosen": {"alpha": value}}
+        selection = SearchResult(chosen={"alpha": value})
         records.append(Record(str(split), "fit", {}, selection=selection))
     text = "alpha 1 (3); alpha 2 (2); alpha 3 (1); 2 other choices"
     assert selected_text(records) == text

@@ -40,7 +40,7 @@ def packed(output):
     """Keep only the run folder, with its jobs in it; return it."""
     stored = Store(output)
     keys = [path.stem for path in stored.cells_folder.glob("*.json")]
-    content = pack(stored.load(key).content() for key in keys)
+    content = pack(map(stored.load, keys))
     (output / RUN / PACKED).write_bytes(content)
     shutil.rmtree(stored.cells_folder)
     return output / RUN

@@ -109,7 +109,7 @@ def test_a_speedup_uses_only_common_splits(maker):
 
 def test_blocks_give_parallel_seconds(maker):
     record = maker.cell("alpha", DC, 0, fit=10.0)
-    record.seconds.update(blocks_sum=9.0, blocks_max=2.0)
+    record.seconds.blocks_sum, record.seconds.blocks_max = 9.0, 2.0
     run = read_run(maker.write())
     rows = method_results(run)
     assert rows[0].value("seconds_parallel") == 3.0

@@ -7,6 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
+from mtlrun.engine.record import SearchResult
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.findings import findings
 from mtlrun.lab.report.formats import markdown
@@ -26,7 +27,8 @@ def printed(maker, width: int = 80, **options) -> str:
 @pytest.mark.parametrize("width", [60, 80])
 def test_names_are_complete_and_lines_fit(maker, width):
     maker.fill()
-    maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
+    seconds = maker.records["alpha", DC, 0].seconds
+    seconds.blocks_sum, seconds.blocks_max = 0.4, 0.1
     text = printed(maker, width)
     # In a pipe a sentence is one line, for searching and counting; only tables fit the
     # width.
@@ -43,7 +45,8 @@ def test_names_are_complete_and_lines_fit(maker, width):
 
 def test_everything_is_shown_at_80_columns(maker):
     maker.fill()
-    maker.records["alpha", DC, 0].seconds.update(blocks_sum=0.4, blocks_max=0.1)
+    seconds = maker.records["alpha", DC, 0].seconds
+    seconds.blocks_sum, seconds.blocks_max = 0.4, 0.1
     rows = [
         line.split()
         for line in printed(maker, 80).splitlines()
@@ -135,10 +138,9 @@ def test_claims_and_references_are_shown(maker):
 def test_grid_edges_are_reported(maker):
     maker.fill()
     for method in maker.info["methods"]:
-        maker.records["alpha", method, 1].selection = {
-            "key": "none",
-            "edges": {"alpha": "high"},
-        }
+        maker.records["alpha", method, 1].selection = SearchResult(
+            key="none", edges={"alpha": "high"}
+        )
     text = printed(maker)
     assert (
         f"end of the grid: alpha / {DC}: alpha hit its maximum in 1 of 1 split" in text
@@ -183,10 +185,9 @@ def test_the_outcome_comes_first_and_warnings_last(maker):
         ),
     ]
     maker.fill()
-    maker.records["alpha", DC, 1].selection = {
-        "key": "none",
-        "edges": {"alpha": "high"},
-    }
+    maker.records["alpha", DC, 1].selection = SearchResult(
+        key="none", edges={"alpha": "high"}
+    )
     lines = printed(maker, 200).splitlines()
     assert [line for line in lines if line.startswith("not testable")] == [
         "not testable: 2 claims: made-2, made-3 (the figures are lost)."

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from run_folders import stored_experiment
 
-from mtlrun.engine.record import JobKind, Record, ResultKey
+from mtlrun.engine.record import JobKind, Record, ResultKey, Seconds
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.report import build
@@ -46,9 +46,9 @@ def filled(name: str) -> Run:
                     [*experiment.config["metrics"], *quantities], 1234.5678 + 99 * trial
                 )
                 record.seconds = (
-                    {"fit": 12345.6, "predict": 0.1, "total": 1.0}
+                    Seconds(fit=12345.6, predict=0.1, total=1.0)
                     if spec.timing
-                    else {"total": 1.0}
+                    else Seconds(total=1.0)
                 )
                 cells[key] = record
     stored = stored_experiment(
