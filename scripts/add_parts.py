@@ -37,7 +37,7 @@ def without_parts(run: Run) -> list[Record]:
             continue
         if estimator_names(record.inputs["method"])[0].startswith(ROBUST):
             records.append(record)
-    return sorted(records, key=lambda record: record.seconds.get("fit") or 0.0)
+    return sorted(records, key=lambda record: record.seconds.fit or 0.0)
 
 
 def fitted_once(job: Job) -> Job:
@@ -52,7 +52,7 @@ def fitted_once(job: Job) -> Job:
 def completed(record: Record) -> Record | None:
     """Return a record with the parts of its model; None if its scores do not agree."""
     job = job_from(record.inputs, record.versions, record.versions)
-    selected = record.selection.get("chosen") or {}
+    selected = record.selection.chosen or {}
     again, _ = compute_job(fitted_once(job), selected, None)
     trial = Trial(record, {}, digits=agreement_of(record, again))
     if not trial.agrees:

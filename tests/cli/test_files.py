@@ -160,7 +160,7 @@ def test_show_prints_every_setting(mtlrun, write_experiment, tmp_path):
 def test_status_counts_jobs_and_explains_their_states(mtlrun, write_experiment):
     write_experiment("Broken")
     assert (
-        mtlrun("status", "table.yaml").stdout.splitlines()[-1] == "6 cells: 6 missing"
+        mtlrun("status", "table.yaml").stdout.splitlines()[-1] == "6 results: 6 missing"
     )
     mtlrun("reproduce", "table.yaml")
     write_experiment(
@@ -176,7 +176,7 @@ def test_status_counts_jobs_and_explains_their_states(mtlrun, write_experiment):
         )
         for line in lines
     )
-    assert lines[-1] == "4 cells: 4 outdated"
+    assert lines[-1] == "4 results: 4 outdated"
 
 
 def test_option_o_is_an_output_file_where_a_command_writes_one(

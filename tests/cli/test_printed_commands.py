@@ -107,7 +107,7 @@ def test_the_printed_commands_to_rerun_work(mtlrun, own_experiment):
     for line in lines:
         result = printed(mtlrun, line.replace("\\", "").strip())
         assert result.exit_code == 0, result.output
-        assert re.search(r"all (1 cell|\d+ cells) up to date", result.output)
+        assert re.search(r"all (1 result|\d+ results) up to date", result.output)
 
 
 @pytest.mark.slow

@@ -111,7 +111,7 @@ def test_status_names_jobs_that_no_experiment_needs(mtlrun, two_runs, tmp_path):
     some = next(path for path in cells.glob("*.json"))
     (cells / f"{'0' * 64}.json").write_text(some.read_text())
     assert (
-        f"needs 1 cell of {OUTPUT}: they may be deleted"
+        f"needs 1 result of {OUTPUT}: they may be deleted"
         in mtlrun("status", "table.yaml").stdout
     )
     for folder in ("full", "demo"):

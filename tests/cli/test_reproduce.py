@@ -143,7 +143,7 @@ def test_a_second_run_is_up_to_date_and_writes_only_missing_files(
     assert first.exit_code == 0, first.stderr
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / RUN).rglob("*")}
     second = mtlrun("reproduce", "table.yaml")
-    assert "all 4 cells up to date" in second.stderr.splitlines()
+    assert "all 4 results up to date" in second.stderr.splitlines()
     assert second.stdout == first.stdout
     assert {
         path: path.stat().st_mtime_ns for path in (tmp_path / RUN).rglob("*")
@@ -183,7 +183,7 @@ def test_status_starts_no_solver(write_experiment, tmp_path, environment):
     )
     assert run.returncode == 0
     assert "HEAVY []" in run.stderr
-    assert run.stdout.endswith("4 cells: 4 done\n")
+    assert run.stdout.endswith("4 results: 4 done\n")
 
 
 def test_output_outside_a_terminal_has_plain_lines(
@@ -207,20 +207,24 @@ def test_dry_run_computes_nothing(mtlrun, write_experiment, tmp_path):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--dry-run")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == "4 of 4 cells to compute; nothing was run"
+    assert (
+        result.stdout.splitlines()[-1] == "4 of 4 results to compute; nothing was run"
+    )
     assert not (tmp_path / "results").exists()
     mtlrun("reproduce", "table.yaml")
-    assert mtlrun("reproduce", "table.yaml", "-n").stdout == "all 4 cells up to date\n"
+    assert (
+        mtlrun("reproduce", "table.yaml", "-n").stdout == "all 4 results up to date\n"
+    )
 
 
 def test_a_partial_run_can_be_completed(mtlrun, write_experiment, tmp_path):
     write_experiment()
     result = mtlrun("reproduce", "table.yaml", "--only", "method=Rid*")
     assert result.exit_code == 0
-    assert "PARTIAL RUN: 2 of 4 cells done, 2 not computed yet." in result.stdout
+    assert "PARTIAL RUN: 2 of 4 results done, 2 not computed yet." in result.stdout
     assert rows_of(tmp_path)["Pooled"]["status"] == "missing"
     result = mtlrun("reproduce", "table.yaml")
-    assert "2 of 4 cells to compute" in result.stderr
+    assert "2 of 4 results to compute" in result.stderr
     assert rows_of(tmp_path)["Pooled"]["status"] == "ok"
 
 
@@ -322,9 +326,9 @@ def test_an_interrupt_writes_a_partial_report(write_experiment, tmp_path, begin,
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == 130
-    assert "PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
+    assert "PARTIAL RUN: 4 of 6 results done, 2 not computed yet." in out
     assert (
-        "interrupted with 2 cells left; finished cells are kept: run the same command to continue"
+        "interrupted with 2 results left; finished results are kept: run the same command to continue"
         in err
     )
     assert "Traceback" not in err
@@ -355,7 +359,7 @@ def test_missing_data_end_the_run_with_the_remedy_and_the_demo(
     dry = mtlrun("reproduce", "table.yaml", "--data-dir", "empty", "--dry-run")
     assert (dry.exit_code, dry.stdout) == (
         0,
-        "to be downloaded first: enron; then all cells would be computed\n",
+        "to be downloaded first: enron; then all results would be computed\n",
     )
 
 

@@ -72,7 +72,8 @@ def test_an_item_that_cannot_start_does_not_stop_the_others(
     )
     assert content["total"]["not confirmed"] == 1
     assert (
-        content["summary"][0] == "2 artifacts, 6 of 7 cells done, 1 failed; 3 left out."
+        content["summary"][0]
+        == "2 artifacts, 6 of 7 results done, 1 failed; 3 left out."
     )
     assert "alpha/good/demo: c1: Ridge errs less: does not hold" in result.stdout
     rows = [
@@ -107,8 +108,8 @@ def test_a_second_run_computes_only_failed_jobs(mtlrun, all_kinds, tmp_path):
         for name in ("md", "html")
     }
     again = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
-    assert "all 4 cells up to date" in again.stderr
-    assert "alpha/raises: 1 of 3 cells to compute" in again.stderr
+    assert "all 4 results up to date" in again.stderr
+    assert "alpha/raises: 1 of 3 results to compute" in again.stderr
     assert again.exit_code == first.exit_code
     assert {
         name: (tmp_path / RUNS / f"summary-demo.{name}").read_bytes() for name in pages
@@ -191,7 +192,7 @@ def test_a_dry_run_lists_the_items_that_would_be_skipped(mtlrun, all_kinds, tmp_
     )
     assert "configs/beta/wrong.yaml:1:1: missing key" in lines["beta/wrong"]
     assert result.stdout.splitlines()[-1].startswith(
-        "2 artifacts: 5 of 7 cells and 0 search folds to compute"
+        "2 artifacts: 5 of 7 results and 0 search folds to compute"
     )
     assert not (tmp_path / RUNS).exists()
 
@@ -215,7 +216,7 @@ def test_debug_shows_the_traceback_of_an_internal_error(mtlrun, papers, monkeypa
         (("--profile", "dema"), "no artifact has the profile 'dema'"),
         (
             ("--profile", "demo", "--only", "method=Nobody"),
-            "no cell is named by --only method=Nobody",
+            "no result is named by --only method=Nobody",
         ),
         (("--profile", "demo", "--only", "metod=Ridge"), "unknown key"),
     ],
@@ -268,15 +269,16 @@ def test_items_that_share_jobs_compute_them_once(mtlrun, papers, tmp_path):
     dry = mtlrun("reproduce", "all", "--profile", "demo", "--dry-run")
     assert dry.exit_code == 0
     assert (
-        "alpha/second  demo  2 of 6 cells; 4 shared with artifacts above" in dry.stdout
+        "alpha/second  demo  2 of 6 results; 4 shared with artifacts above"
+        in dry.stdout
     )
     assert (
         dry.stdout.splitlines()[-1]
-        == "3 artifacts: 8 of 12 cells and 0 search folds to compute; nothing was run"
+        == "3 artifacts: 8 of 12 results and 0 search folds to compute; nothing was run"
     )
     assert not (tmp_path / RUNS).exists()
     done = mtlrun("reproduce", "all", "--profile", "demo")
-    assert "alpha/second: 2 of 6 cells to compute" in done.stderr
+    assert "alpha/second: 2 of 6 results to compute" in done.stderr
     result = summary(tmp_path)
     runs = {run["id"]: run["seconds"] for run in result["runs"]}
     assert 0 < runs["alpha/first"] <= runs["alpha/second"]
@@ -296,7 +298,8 @@ def test_an_interrupt_keeps_all_finished_jobs(papers, tmp_path, begin, until):
     _, err = process.communicate()
     assert process.returncode == 130, err
     assert (
-        "interrupted; finished cells are kept: run the same command to continue" in err
+        "interrupted; finished results are kept: run the same command to continue"
+        in err
     )
     assert "Traceback" not in err
     result = summary(tmp_path)
@@ -342,7 +345,7 @@ def test_a_claim_of_several_runs_counts_once(mtlrun, papers, tmp_path):
     content = json.loads(mtlrun("report", "all", "--format", "json").stdout)
     assert (
         content["summary"][0]
-        == "1 artifact in 2 runs, 6 of 8 cells done, 2 not computed yet."
+        == "1 artifact in 2 runs, 6 of 8 results done, 2 not computed yet."
     )
     assert [(claim["run"], claim["verdict"]) for claim in content["claims"]] == [
         ("alpha/good/full", "confirmed")

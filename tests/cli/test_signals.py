@@ -102,7 +102,7 @@ def test_a_signal_to_the_main_process_ends_it_and_its_workers(
     process.send_signal(number)  # Python drops a signal that arrives in a finalizer.
     out, err = process.communicate()
     assert process.returncode == 130, err
-    assert "PARTIAL RUN: 4 of 6 cells done, 2 not computed yet." in out
+    assert "PARTIAL RUN: 4 of 6 results done, 2 not computed yet." in out
     assert "Traceback" not in err
     assert not any(map(is_locked, tmp_path.rglob("*.lock")))
     until(lambda: not group_lives(process))

@@ -18,22 +18,23 @@ def test_a_run_that_agrees_exits_with_0_and_its_report_says_so(
 ):
     result = mtlrun("verify", "table.yaml")
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[-1] == f"{FOLDER}: 4 of 4 cells agree"
+    assert result.stdout.splitlines()[-1] == f"{FOLDER}: 4 of 4 results agree"
     assert (
-        "4 of 4 cells computed again" in (tmp_path / FOLDER / "report.md").read_text()
+        "4 of 4 results computed again" in (tmp_path / FOLDER / "report.md").read_text()
     )
-    assert "4 of 4 cells computed again" in mtlrun("status", "table.yaml").stdout
+    assert "4 of 4 results computed again" in mtlrun("status", "table.yaml").stdout
     quiet = mtlrun("verify", FOLDER, "--sample", "1", "-q")
-    assert quiet.stdout == f"{FOLDER}: 1 of 1 cell agree\n"
+    assert quiet.stdout == f"{FOLDER}: 1 of 1 result agree\n"
 
 
 def test_all_runs_of_a_folder_are_verified(mtlrun, finished):
     assert (
         mtlrun("verify", "results/runs", "--all", "-q").stdout
-        == f"{FOLDER}: 4 of 4 cells agree\n"
+        == f"{FOLDER}: 4 of 4 results agree\n"
     )
     assert (
-        mtlrun("verify", "all", "--seconds", "0").stdout == f"{FOLDER}: no cell tried\n"
+        mtlrun("verify", "all", "--seconds", "0").stdout
+        == f"{FOLDER}: no result tried\n"
     )
 
 

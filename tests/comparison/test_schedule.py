@@ -29,7 +29,7 @@ from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.splits import fold_rows
 from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, SearchResult
 from mtlrun.errors import ConfigError
 from mtlrun.parallel.pool import Pool
 from mtlrun.show.quantities import NMSE
@@ -117,7 +117,7 @@ class Recorder:
             if isinstance(mean, dict):
                 mean = mean[job.method.estimator]
             means = mean if isinstance(mean, list) else [mean]
-            self.choices[job.key] = {"means": means}
+            self.choices[job.key] = SearchResult(means=means)
 
     def compute_fits(self, jobs, pool):
         if jobs:

@@ -270,10 +270,11 @@ def test_an_unknown_option_of_a_reader_is_named_with_its_card(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "cards").mkdir()
-    (tmp_path / "t.csv").write_text("a,y,task\n1,2,u\n")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "t.csv").write_text("a,y,task\n1,2,u\n")
     write(
         tmp_path / "cards",
-        "{id: mine, title: Mine, task_type: regression, design: ragged, folder: '', "
+        "{id: mine, title: Mine, task_type: regression, design: ragged, folder: mine, "
         "reader: {name: table, options: {data: t.csv, tarrget: y}}, "
         "files: [{name: t.csv, sha256: unknown}], license: mine, citation: mine}",
     )

@@ -31,6 +31,7 @@ from mtlrun.papers.atlas.sharing import (
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "atlas"
 PAGE = ROOT / "docs" / "atlas.md"
+MEASURED = ROOT / "docs" / "compare-measured.md"
 DETAILS = ROOT / "configs" / "atlas" / "README.md"
 pytestmark = pytest.mark.skipif(
     not (RESULTS.is_dir() and PAGE.is_file()), reason="needs a checkout"
@@ -247,12 +248,15 @@ def test_where_sharing_harms(learner, method):
     means = settings.groupby("table", sort=False)["effect"].mean()
     *first, last = [f"`{name}`" for name in means[means < -REGION].index]
     names = f"{', '.join(first)} and {last}" if first else last
-    assert f"on {names}" in page()
+    if learner != "boosted trees":
+        assert f"on {names}" in page()
     more_error = 100 * np.expm1(-means)
     if learner == "smooth":
         assert 3.5 < more_error.max() < 4.5
     if learner == "boosted trees":
         (first, cake, ticks) = more_error.nlargest(3)
+        assert says("six of 41 tables")
+        assert (np.sum(means < -REGION), len(means)) == (6, 41)
         assert says(f"most on `sleepstudy` ({first:.0f}% more error), `cake`")
         assert says(f"`cake` ({cake:.0f}%) and `grouseticks` ({ticks:.0f}%)")
 
@@ -306,20 +310,11 @@ def test_verdicts_of_compare():
     assert says(f"{n['no practical difference']} that it makes no practical difference")
     tables = f"(on {helps['table'].nunique()} tables)"
     assert says(f"{len(helps)} {tables} that it helps")
-    below = 100 * np.mean(lines["other"] < 0)
-    above = 100 * np.mean(lines["other"] > 0)
-    assert says(f"*Worse* holds in {sum(worse['other'] < 0)} of {len(worse)} cases")
-    assert says(f"It is below 0 after {below:.0f}% of all verdicts")
-    every = values("verdicts")
-    low, high = (f"{100 * every[name]:.0f}" for name in ("hold_low", "hold_high"))
-    assert says(
-        f"*Helps* holds in {sum(helps['other'] > 0)} of {len(helps)} cases: "
-        f"{100 * every['hold']:.0f}% ({low} to {high}, for three tables)"
-    )
-    assert says(f"a mean gain above 0 follows {above:.0f}% of all verdicts")
-    assert says(f"*Safe* holds in {sum(safe['other'] > -0.02)} of {len(safe)} cases")
-    assert says(f"It is above 0 in {sum(safe['other'] > 0)} of them")
-    assert says(f"only {len(helps)} of {len(lines)} that sharing helps")
+    same = lines[lines["decision"] == "no practical difference"]
+    n_right = sum(worse["other"] < 0) + sum(helps["other"] > 0)
+    n_right += sum(safe["other"] > -0.02) + sum(same["other"].abs() <= 0.01)
+    n_decided = len(lines) - n["cannot tell"]
+    assert says(f"in {n_right} of the {n_decided} cases that decide something")
 
 
 def test_bounds_of_the_verdicts():
@@ -327,13 +322,16 @@ def test_bounds_of_the_verdicts():
     shares = 100 * lines.groupby("kind")["inside"].mean()
     with_50 = 100 * lines[lines["rows"] == 50].groupby("kind")["inside"].mean()
     groups, targets, labels = shares[["groups", "targets", "labels"]]
+    measured = " ".join(MEASURED.read_text("utf-8").split())
+    assert (
+        f"in {groups:.0f}% of the cases on groups, {targets:.0f}% on several targets "
+        f"and {labels:.0f}% on several labels"
+    ) in measured
+    groups, targets, labels = with_50[["groups", "targets", "labels"]]
     assert says(
         f"in {groups:.0f}% of the cases on groups, {targets:.0f}% on targets and "
         f"{labels:.0f}% on labels"
     )
-    groups, targets, labels = with_50[["groups", "targets", "labels"]]
-    shares = f"{groups:.0f}%, {targets:.0f}% and {labels:.0f}%"
-    assert says(f"With 50 rows they contain it in {shares} of the cases")
 
 
 def test_agreement_of_the_seeds():
