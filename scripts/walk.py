@@ -56,9 +56,10 @@ class Counts:
 # a walk does not need is not executed on it, and functions that only forwarded are part
 # of their callers. Lowered on 2026-11-29: a comparison of baselines does not test
 # differences between tasks, and its table is not stored and read back. Raised on the same
-# day by the files of colors and drawings, the options of `compare`, and its look.
+# day by the files of colors and drawings, the options of `compare`, its look, and the
+# class of the results of searches.
 LIMITS = {
-    "reproduce": Counts(files=102, functions=935, classes=74, jsonable=4_500),
+    "reproduce": Counts(files=102, functions=930, classes=75, jsonable=4_900),
     "compare": Counts(files=117, functions=1_025, classes=98, jsonable=3_800),
 }
 
