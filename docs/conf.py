@@ -14,9 +14,12 @@ import yaml
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
+from mtlrun.catalog.registry import METHODS
+
 SCRIPTS = Path(__file__).parents[1] / "scripts"
 sys.path.append(str(SCRIPTS))  # for docs_gallery
 example = runpy.run_path(str(SCRIPTS / "docs_examples.py"))["example"]
+tex_of = runpy.run_path(str(SCRIPTS / "docs_formulas.py"))["tex_of"]
 plain_words = runpy.run_path(str(SCRIPTS / "docs_words.py"))["plain_words"]
 #: The copy of MathJax that is installed with the extra "docs": one file, which draws formulas without fonts.
 MATHJAX = (
@@ -150,45 +153,23 @@ def _chapters(folder: Path) -> dict[str, str]:
     return chapters
 
 
-#: Classes whose objective or model is the first formula of a chapter of the guide.
-FORMULAS = {
-    "HierarchicalMTL": "pooling",
-    "SmoothMTL": "smooth",
-    "JointFeatureMTL": "shared-features",
-    "TraceNormMTL": "low-rank",
-    "GraphMTL": "graphs-time",
-    "FusedMTL": "graphs-time",
-    "ClusteredMTL": "clusters",
-    "RobustMTL": "outliers",
-    "MTRL": "relations",
-    "GraphSVC": "svm",
-}
-
-
-@cache
-def _formula(folder: Path, chapter: str) -> list[str]:
-    """Return the first displayed formula of a chapter, as lines of reStructuredText."""
-    text = (folder / "guide" / f"{chapter}.md").read_text("utf-8")
-    formula = re.search(r"^\$\$\n(.*?)\n\$\$$", text, re.DOTALL | re.MULTILINE)[1]
-    return [".. math::", "", *(f"   {line}" for line in formula.splitlines()), ""]
-
-
 def _guide(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """Link the page of an estimator to its chapter, below the first paragraph."""
-    short = name.rpartition(".")[2].removesuffix("CV").removesuffix("Classifier")
-    chapter = _chapters(Path(app.srcdir)).get(short)
-    if what == "class" and chapter and name.startswith("mtlrun.estimators."):
-        first = lines.index("") if "" in lines else len(lines)
-        lines[first:first] = [
-            "",
-            f"Symbols, example and advice: :doc:`user guide <{chapter}>`.",
-            "",
-        ]
-        # Classifiers have another loss than the formula of the chapter.
-        if topic := FORMULAS.get(name.rpartition(".")[2].removesuffix("CV")):
-            lines[first + 1 : first + 1] = _formula(Path(app.srcdir), topic)
+    """Put objective and chapter of an estimator below the first paragraph of its page."""
+    if what != "class" or not name.startswith("mtlrun.estimators."):
+        return
+    short = name.rpartition(".")[2].removesuffix("CV")
+    added = [""]
+    if method := METHODS.get(short):
+        added += [".. math::", "", f"   {tex_of(method.objective)}", ""]
+    chapter = _chapters(Path(app.srcdir)).get(short.removesuffix("Classifier"))
+    if chapter:
+        added.append(f"Symbols, example and advice: :doc:`user guide <{chapter}>`.")
+    else:
+        added.append("Notation and similar methods: :doc:`methods </methods>`.")
+    first = lines.index("") if "" in lines else len(lines)
+    lines[first:first] = [*added, ""]
 
 
 def _plain_words(

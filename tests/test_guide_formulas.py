@@ -6,14 +6,17 @@ the function is changed, too.
 """
 
 import re
+import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
+from matplotlib.mathtext import MathTextParser
 from numpy.testing import assert_allclose
 
+from mtlrun.catalog.registry import METHODS
 from mtlrun.estimators import (
     MTFL,
     MTRL,
@@ -463,3 +466,18 @@ def test_the_formulas_of_smooth_curves_are_the_model(data):
     )
     prior = 2 * model.prior_rate * np.sqrt(np.array(curved) / noise).sum()
     assert_allclose(model.objective_[-1], deviance + prior, rtol=1e-8)
+
+
+def test_objectives_are_written_in_tex():
+    script = Path(__file__).parents[1] / "scripts" / "docs_formulas.py"
+    tex_of = runpy.run_path(str(script))["tex_of"]
+    assert tex_of("sum_t 1/2 ||y_t - X_t w_t||^2 + lam/2 ||W||_*") == (
+        r"\sum_{t} \frac{1}{2} \| y_{t} - X_{t} w_{t} \| ^ 2"
+        r" + \lambda / 2 \| W \| _*"
+    )
+    assert tex_of("ridge x_ti'w where sum of squares <= 10") == (
+        r"\text{ridge} x_{ti} ^\top w \;\text{where sum of squares}\; \leq 10"
+    )
+    parser = MathTextParser("path")
+    for method in METHODS.values():
+        parser.parse(f"${tex_of(method.objective)}$")

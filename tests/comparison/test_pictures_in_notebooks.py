@@ -71,7 +71,7 @@ def test_each_cell_of_a_notebook_shows_its_picture():
     manager, client = start_new_kernel(kernel_name="python3")
     try:
         assert images(client, START) == 0
-        cells = ["result.plot_tasks();", "result.plot_gains();", "result.plot();"]
+        cells = ["result.plot_tasks();", "result.plot_heatmap();", "result.plot();"]
         assert [images(client, cell) for cell in cells] == [1, 1, 1]
     finally:
         client.stop_channels()

@@ -115,7 +115,7 @@ def test_table_2_runs_on_them(small, tmp_path, monkeypatch):
     sets = list(itertools.chain.from_iterable(("--set", text) for text in sets))
     result = CliRunner().invoke(app, ["reproduce", "table2", *options, *sets])
     assert result.exit_code == 0, result.output
-    assert "3 of 10 cells done" in result.stdout
+    assert "3 of 10 results done" in result.stdout
 
 
 @pytest.mark.parametrize("id", FORMATS)
