@@ -74,8 +74,10 @@ def tex_of(objective: str) -> str:
         text = " ".join(words)
         is_english = " " in text or text in ("where", "then", "loss")
         space = r"\;" if is_english else ""
+        if text.startswith(("subject to", "where", "then")):
+            # A line of its own.
+            parts.append(r"\\")
         if text:
-            text = text.replace("_", r"\_")
             parts.append(rf"{space}\text{{{text}}}{space}")
         words.clear()
 

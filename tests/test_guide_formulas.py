@@ -476,8 +476,9 @@ def test_objectives_are_written_in_tex():
         r" + \lambda / 2 \| W \| _*"
     )
     assert tex_of("ridge x_ti'w where sum of squares <= 10") == (
-        r"\text{ridge} x_{ti} ^\top w \;\text{where sum of squares}\; \leq 10"
+        r"\text{ridge} x_{ti} ^\top w \\ \;\text{where sum of squares}\; \leq 10"
     )
     parser = MathTextParser("path")
     for method in METHODS.values():
-        parser.parse(f"${tex_of(method.objective)}$")
+        for line in tex_of(method.objective).split(r"\\"):
+            parser.parse(f"${line}$")
