@@ -475,8 +475,8 @@ def test_objectives_are_written_in_tex():
         r"\sum_{t} \frac{1}{2} \| y_{t} - X_{t} w_{t} \| ^ 2"
         r" + \lambda / 2 \| W \| _*"
     )
-    assert tex_of("ridge x_ti'w where sum of squares <= 10") == (
-        r"\text{ridge} x_{ti} ^\top w \\ \;\text{where sum of squares}\; \leq 10"
+    assert tex_of("ridge x_ti'w where sum <= 10") == (
+        r"\text{ridge} x_{ti} ^\top w \\ \;\text{where sum}\; \leq 10"
     )
     parser = MathTextParser("path")
     for method in METHODS.values():
