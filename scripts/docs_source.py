@@ -24,7 +24,6 @@ from typing import Any
 import typer.main
 import yaml
 from markdown_it import MarkdownIt
-from mdit_py_plugins.anchors import anchors_plugin
 
 from mtlrun.cli.app import app
 from mtlrun.show.palette import with_dark_colors
@@ -168,6 +167,9 @@ def report(path: Path, place: Path) -> str:
 
     text = path.read_text("utf-8")
     title = html.escape(text.partition("\n")[0].removeprefix("# "))
+    # Of the extra "docs"; tests of the other functions do without.
+    from mdit_py_plugins.anchors import anchors_plugin
+
     markdown = MarkdownIt("commonmark").enable("table").use(anchors_plugin, max_level=4)
     body = markdown.render(_LINK.sub(moved, text))
     return (
