@@ -1,11 +1,11 @@
-"""TraceNormMTL beside plain FISTA at equal accuracy.
+"""Time TraceNormMTL and plain FISTA at equal accuracy.
 
 ``python benchmarks/trace_norm.py --data DIR`` prints processor seconds and the ratio of
 FISTA to mtlrun on tables of DIR/mulan-small. FISTA works on X'X, restarts when the
 objective rises, and knows its number of steps: checks of accuracy cost it nothing. Both
 have the loosest setting (a power of ten as tolerance, a number of steps) whose
-objective is within 1e-5 of the optimum, relative to it. The optimum is that of a run
-to a tolerance of 1e-10. Calls alternate in one process; a ratio is the median over the
+objective exceeds the optimum by at most a hundred-thousandth. A run with a tolerance
+of 1e-10 stands for the optimum. Calls alternate in one process; a ratio is the median over the
 rounds, and above 1 mtlrun is faster. Set OMP_NUM_THREADS=1.
 """
 

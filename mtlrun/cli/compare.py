@@ -233,6 +233,9 @@ class CompareProgress:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show the display during a block; no thread is left after it."""
+        if self.quiet:
+            yield
+            return
         heart = threading.Thread(target=self._beat)
         with self.live or nullcontext():
             heart.start()

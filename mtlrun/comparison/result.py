@@ -764,19 +764,12 @@ class TableComparison(Comparison):
     ) -> Any:
         """Draw the rows of tasks over a column, with the lines of all strategies.
 
-        Each panel shows a task: its rows, the lines of a model of this task alone, of
-        one model for all tasks and of the best method with its 95% band, and the lines
-        of the other tasks behind. Lines hold for the typical values of the other
-        columns in the task.
+        `mtlrun.plot_task` with the best method and the rows of the comparison.
 
         Parameters
         ----------
-        tasks : sequence of str, optional
-            At most 24. Default: six tasks, evenly spaced by their number of rows.
-        column : str, optional
-            Column of numbers. Default: the first one.
-        ax : matplotlib Axes, optional
-            Its area is filled with the panels. Default: a new figure.
+        tasks, column, ax
+            As of `mtlrun.plot_task`.
 
         Returns
         -------
@@ -785,11 +778,8 @@ class TableComparison(Comparison):
 
         Raises
         ------
-        UnknownNameError
-            If there is no such task or column.
-        UserError
-            If the column holds categories, there are too many tasks, or the method
-            predicts no probabilities.
+        UnknownNameError, UserError
+            As by `mtlrun.plot_task`.
         """
         from mtlrun.model.task_lines import task_picture
 

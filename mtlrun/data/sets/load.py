@@ -147,11 +147,9 @@ def load_dataset(
         for name, parameter in inspect.signature(function).parameters.items()
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY
     }
-    options_of_card = {
-        name: value for name, value in chosen.options.items() if name not in options
-    }
-    check_options(f"{card.path}: {card.source.name}", options_of_card, defaults)
-    check_options(f"data set {id}", chosen.options, defaults)
+    own_options = card.variant(variant).options
+    check_options(f"{card.path}: {card.source.name}", own_options, defaults)
+    check_options(f"data set {id}", options, defaults)
     options = {**defaults, **chosen.options}
     for name, value in options.items():
         if value is inspect.Parameter.empty:
