@@ -114,6 +114,21 @@ def test_columns_that_give_the_target_away_are_found():
     assert alarms(few).empty
 
 
+def test_targets_and_columns_that_are_sums_of_columns_are_found():
+    frame = clinics().assign(total=lambda f: f.visits + f.pressure)
+    (row,) = mtlrun.check_table(frame, target="y", task="clinic").to_dict("records")
+    assert (row["kind"], row["is_alarm"]) == ("sum of columns", False)
+    assert row["column"] in ("total", "visits", "pressure")
+    frame = clinics().assign(y=lambda f: (2 * f.weight - 3 * f.change).round(6))
+    (row,) = alarms(frame).to_dict("records")
+    assert (row["kind"], row["column"]) == ("sum of columns", "y")
+    assert "weight, change" in row["text"]
+    # As many columns as rows explain everything, which shows nothing.
+    wide = np.random.default_rng(0).normal(size=(60, 30))
+    few_rows = pd.DataFrame(wide).rename(columns=str).assign(y=wide[:, 0] ** 2)
+    assert alarms(few_rows, task=None).empty
+
+
 def test_repeated_rows_are_alarms_where_targets_are_measured():
     frame = clinics()
     twice = pd.concat([frame, frame], ignore_index=True)

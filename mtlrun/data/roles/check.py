@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
-from scipy import sparse
+from scipy import linalg, sparse
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.names import Names, alike_names
@@ -67,6 +67,11 @@ MIN_ROWS = 3
 MANY_REPEATED = 0.2
 #: A column determines the target if all but this share of the variance is explained.
 UNEXPLAINED = 1e-9
+#: Columns that are sums of others are looked for among this many columns, in this many
+#: rows. Columns with a smaller weight, of columns of variance 1, are no part of a sum.
+MAX_SUMMED = 200
+SUM_ROWS = 2000
+MIN_WEIGHT = 1e-3
 #: Rows that share their value of such a column and have a rare target.
 MIN_SHARED = 5
 #: Names of columns of numbers that are times.
@@ -93,7 +98,7 @@ class TableFinding:
     kind : str
         ``far cell``, ``alike names``, ``other unit``, ``gives target away``,
         ``repeated rows``, ``time runs backwards``, ``constant column``,
-        ``equal columns``, ``row numbers`` or ``task of one row``.
+        ``equal columns``, ``sum of columns``, ``row numbers`` or ``task of one row``.
     column : str
         Empty if it is about rows.
     location : str
@@ -279,6 +284,7 @@ def _findings(table: Table, roles: Roles) -> list[TableFinding]:
         *look.alike_names(),
         *look.other_units(),
         *look.target_columns(),
+        *look.sums(),
         *look.repeated_rows(),
         *look.backward_times(),
         *look.useless_columns(),
@@ -593,6 +599,49 @@ class _Look:
                             f"{name}"
                         ),
                     )
+
+    def sums(self) -> Iterator[TableFinding]:
+        """Find targets and columns that are weighted sums of several columns."""
+        frame = pd.DataFrame(dict(self.numbers())).dropna()
+        n_rows = min(len(frame), SUM_ROWS)
+        sample = frame.iloc[np.linspace(0, len(frame) - 1, n_rows).astype(int)]
+        sample = sample.loc[:, sample.nunique() > 1]
+        targets = [name for name in self.targets if name in sample.columns]
+        names = [name for name in sample.columns if name not in targets]
+        too_few_rows = n_rows < MIN_NUMBERS + 2 * len(names)
+        if too_few_rows or not 2 <= len(names) <= MAX_SUMMED:
+            return
+        standardized = (sample - sample.mean()) / sample.std()
+        Q, R, order = linalg.qr(standardized[names], mode="economic", pivoting=True)
+        is_free = np.abs(np.diag(R)) > np.sqrt(UNEXPLAINED * n_rows)
+        rank = np.count_nonzero(is_free)
+        products = {names[order[j]]: R[:rank, j] for j in range(rank, len(names))}
+        for name in targets:
+            products[name] = Q[:, :rank].T @ standardized[name]
+        for name, product in products.items():
+            weights = np.zeros(len(names))
+            weights[order[:rank]] = linalg.solve_triangular(R[:rank, :rank], product)
+            weights[np.abs(weights) < MIN_WEIGHT] = 0
+            error = standardized[name] - standardized[names] @ weights
+            summed = [names[k] for k in np.flatnonzero(weights)]
+            # One other column: equal columns, or a column that determines the target.
+            if len(summed) < 2 or (error**2).mean() > UNEXPLAINED:
+                continue
+            subject = f"column {name!r}"
+            effect = "their coefficients cannot be told apart"
+            if name in targets:
+                subject = f"the target {name!r}"
+                effect = (
+                    "all methods predict it perfectly, and none gains; --drop "
+                    f"{summed[0]}"
+                )
+            yield TableFinding(
+                kind="sum of columns",
+                column=name,
+                text=f"{subject} is a weighted sum of {listed(summed, SHOWN)}",
+                effect=effect,
+                is_alarm=name in targets,
+            )
 
     def repeated_rows(self) -> Iterator[TableFinding]:
         """Find rows that occur several times."""
