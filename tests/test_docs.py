@@ -16,6 +16,7 @@ import yaml
 
 import mtlrun
 from mtlrun.catalog.registry import METHODS
+from mtlrun.cli.app import COMMANDS
 from mtlrun.lab.experiment.catalogue import catalogue
 
 pytestmark = pytest.mark.rendered
@@ -280,7 +281,9 @@ def test_commands_of_pages_name_the_paper_of_a_table():
         )
         if page.name not in ("CHANGELOG.md", "architecture.md")
     ]
+    examples = [line for panel in COMMANDS.values() for line in panel.values()]
     assert places == []
+    assert [line for line in examples if " table" in line] == []
 
 
 def test_a_reference_without_an_entry_is_an_error():
