@@ -168,7 +168,7 @@ FORMULAS: list[tuple[str, str, object, Callable]] = [
         clustered,
     ),
     (
-        "outliers",
+        "clusters",
         r"\min_{L, E} \lVert L \rVert_* + \lambda \sum_t \lVert e_t \rVert_2"
         r" + \beta \sum_t \lVert y_t - X_t(l_t + e_t) \rVert_2^2",
         RobustMTL(lam=0.7, beta=0.2, tol=1e-9),
