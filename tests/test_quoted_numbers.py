@@ -85,7 +85,7 @@ def test_a_quoted_number_stands_in_its_table(page, sentence, source, row):
     "page",
     [
         "docs/index.md",
-        "docs/start/first-comparison.md",
+        "docs/start/install.md",
         "docs/tutorials/own-data.md",
         "docs/tutorials/life-expectancy.md",
     ],
@@ -143,7 +143,7 @@ def test_the_number_of_default_methods_is_that_of_compare():
     )
     n_methods = len(default_candidates(data, 0.8))
     for page, words in {
-        "docs/start/first-comparison.md": r"(\d+) methods are",
+        "docs/start/install.md": r"(\d+) methods are",
         "docs/guide/evaluation.md": r"up to (\d+) methods",
         "docs/tutorials/life-expectancy.md": r"there are (\d+) methods",
     }.items():
