@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
 
 from mtlrun.estimators import (
     IndependentRidge,
@@ -93,6 +94,13 @@ def test_a_compared_model_starts_with_the_name_of_its_method():
     config = {"title": "IndependentRidge on shops.csv"}
     model = model_of(IndependentRidge(), COLUMNS[:, 0], config=config)
     assert model_lines(model)[0] == "IndependentRidge on shops.csv"
+
+
+def test_one_linear_model_with_the_task_as_a_column_shows_its_coefficients():
+    model = model_of(TaskFeature(Ridge()), COLUMNS[:, 0])
+    lines = prediction_lines(model)
+    assert any("intercept" in line for line in lines)
+    assert any("in every task" in line for line in lines)
 
 
 def test_a_forest_is_not_called_by_the_name_of_its_trees():
