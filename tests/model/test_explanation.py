@@ -1,5 +1,7 @@
 """``mtlrun show MODEL`` explains how predictions are computed."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
@@ -65,7 +67,11 @@ def test_the_printed_coefficients_give_the_prediction_of_a_row():
     level = 5.5 + 0.3 * mean[0] - 2 * mean[1]
     # Levels of the two shops differ by 1.
     assert float(intercept.split()[1]) == pytest.approx(level - 0.5, rel=5e-3)
-    printed = {line.split(":")[0]: float(line.split()[1]) for line in features}
+    pattern = r"(\w+) \(per (\S+)\): (\S+)"
+    matches = [re.match(pattern, line).groups() for line in features]
+    printed = {name: float(value) for name, _, value in matches}
+    steps = {name: float(step) for name, step, _ in matches}
+    assert steps["wind"] == pytest.approx(std[1], rel=5e-3)
     assert printed["temperature"] == pytest.approx(0.3 * std[0], rel=5e-3)
     assert printed["wind"] == pytest.approx(-2 * std[1], rel=5e-3)
 
