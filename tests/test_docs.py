@@ -428,14 +428,9 @@ def test_a_page_is_short():
     assert [name for name, words in n_words.items() if words >= 3000] == []
 
 
-def test_the_documentation_has_at_most_60000_words():
-    """Generated pages are not counted: methods, and the pages of papers."""
-    pages = [
-        page
-        for page in DOCS.rglob("*.md")
-        if page.stem != "methods" and page.parent.name != "papers"
-    ]
-    assert sum(map(_words, pages)) < 60_000
+def test_the_documentation_has_at_most_59000_words():
+    """Generated pages and tables are counted, too."""
+    assert sum(map(_words, DOCS.rglob("*.md"))) < 59_000
 
 
 def test_the_start_is_read_in_ten_minutes():
