@@ -437,6 +437,19 @@ def test_the_start_is_read_in_ten_minutes():
     assert sum(map(_words, (DOCS / "start").glob("*.md"))) < 3300
 
 
+def test_a_selector_of_the_style_has_its_rules_in_one_place():
+    style = (DOCS / "static" / "site.css").read_text("utf-8")
+    style = re.sub(r"/\*.*?\*/", "", style, flags=re.DOTALL)
+    style = re.sub(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*\s*\}", "", style)
+    selectors = [" ".join(text.split()) for text in re.findall(r"([^{}]+)\{", style)]
+    assert len(selectors) > 20
+    assert len(set(selectors)) == len(selectors)
+
+
+def test_the_gallery_has_sixteen_examples():
+    assert len(EXAMPLES) == 16
+
+
 def test_examples_of_the_gallery_are_short():
     for script in EXAMPLES:
         lines = [
