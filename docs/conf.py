@@ -114,6 +114,10 @@ MOVED = {
     "verdicts": "protocols",
     "atlas-first": "atlas",
     "guide/certificates": "guide/paths",
+    "start/first-comparison": "start/install",
+    "guide/outliers": "guide/clusters",
+    "gallery/plot_09_outlier_tasks": "guide/clusters",
+    "gallery/plot_18_grid_search": "tutorials/scikit-learn",
     "guide/networks": "guide/choosing",
 }
 

@@ -73,6 +73,8 @@ INDEX_BEGIN, INDEX_END = (
     "<!-- verdicts: begin (scripts/results_pages.py) -->",
     "<!-- verdicts: end -->",
 )
+#: A range of numbers that are 0 but for rounding.
+ROUNDING = re.compile(r"[\d.]+e-1[5-9](?: to [\d.]+e-1[5-9])?")
 #: Figures of a run on the page of its paper; its report has all.
 MOST_FIGURES = 2
 #: Claims that hold which the README names one by one.
@@ -387,6 +389,8 @@ def _table(overview: Overview, claims: Sequence[RunClaim]) -> ReportTable:
         entries, claim = pair
         runs = [entry.report.run for entry in entries]
         text, threshold, ours, verdict, data = claim_row(runs, claim)
+        if ROUNDING.fullmatch(ours):
+            ours = "0 (rounding)"
         why = ""
         if claim.verdict == Verdict.DEPENDS:
             why = _dependence(with_most_interpretations(overview, pair)[1])

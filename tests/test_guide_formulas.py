@@ -22,6 +22,7 @@ from mtlrun.estimators import (
     MTRL,
     ClusteredMTL,
     ConvexASO,
+    DirtyMTL,
     FusedMTL,
     GraphMTL,
     GraphSVC,
@@ -120,6 +121,12 @@ def joint(data: Data, model: JointFeatureMTL) -> float:
     return data.loss(model) + model.alpha * np.linalg.norm(model.coef_, axis=0).sum()
 
 
+def dirty(data: Data, model: DirtyMTL) -> float:
+    shared = np.abs(model.shared_).max(axis=0).sum()
+    private = np.abs(model.own_).sum()
+    return data.loss(model) + model.alpha * (shared + model.lam * private)
+
+
 def trace_norm(data: Data, model: TraceNormMTL) -> float:
     singular_values = np.linalg.svd(model.coef_, compute_uv=False)
     return data.loss(model) + model.alpha * singular_values.sum()
@@ -168,7 +175,7 @@ FORMULAS: list[tuple[str, str, object, Callable]] = [
         clustered,
     ),
     (
-        "outliers",
+        "clusters",
         r"\min_{L, E} \lVert L \rVert_* + \lambda \sum_t \lVert e_t \rVert_2"
         r" + \beta \sum_t \lVert y_t - X_t(l_t + e_t) \rVert_2^2",
         RobustMTL(lam=0.7, beta=0.2, tol=1e-9),
@@ -180,6 +187,14 @@ FORMULAS: list[tuple[str, str, object, Callable]] = [
         r" + \alpha \sum_j \lVert w^j \rVert_2",
         JointFeatureMTL(alpha=5.0, tol=1e-10),
         joint,
+    ),
+    (
+        "shared-features",
+        r"\min_{P, Q} \tfrac12 \sum_t \lVert y_t - X_t (p_t + q_t) \rVert_2^2"
+        r" + \alpha \Big( \sum_j \max_t \lvert p_{tj} \rvert"
+        r" + \lambda \sum_{t,j} \lvert q_{tj} \rvert \Big)",
+        DirtyMTL(alpha=5.0, lam=0.5, tol=1e-10),
+        dirty,
     ),
     (
         "low-rank",

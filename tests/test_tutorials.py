@@ -25,7 +25,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 TUTORIALS = [
     *sorted((DOCS / "tutorials").glob("*.md")),
-    DOCS / "start" / "first-comparison.md",
     DOCS / "start" / "install.md",
 ]
 #: Pages with questions, from which the site draws charts

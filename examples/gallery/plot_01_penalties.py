@@ -40,7 +40,8 @@ models = {
     "equal columns": GraphMTL(alpha=50),
 }
 limit = np.abs(truth).max()
-fig, axes = plt.subplots(1, 6, figsize=(11, 4), sharey=True, layout="constrained")
+fig, grid = plt.subplots(2, 3, figsize=(6.4, 6), sharey=True, layout="constrained")
+axes = grid.ravel()
 axes[0].imshow(truth, cmap="RdBu", vmin=-limit, vmax=limit, aspect="auto")
 axes[0].set(title="truth", ylabel="feature", xlabel="task")
 for ax, (name, model) in zip(axes[1:], models.items(), strict=True):

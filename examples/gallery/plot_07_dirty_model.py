@@ -34,7 +34,7 @@ panels = {
     "shared part P": model.shared_,
     "private part Q": model.own_,
 }
-fig, axes = plt.subplots(1, 4, figsize=(9, 4.2), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 4, figsize=(7, 3.8), sharey=True, layout="constrained")
 for ax, (name, part) in zip(axes, panels.items(), strict=True):
     image = ax.imshow(part.T, cmap="RdBu", vmin=-2, vmax=2, aspect="auto")
     ax.set(title=name, xlabel="task", xticks=range(0, n_tasks, 3))

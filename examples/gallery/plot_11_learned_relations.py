@@ -38,14 +38,14 @@ alone = IndependentRidge(2.0).fit(X, y, task_id=joint)
 related = MTRL(lam1=0.1, lam2=10).fit(X, y, task_id=joint)
 panels = {
     "truth": correlation(W @ W.T),
-    f"separate ridge, error {np.linalg.norm(alone.coef_ - W):.1f}": correlation(
+    f"separate, error {np.linalg.norm(alone.coef_ - W):.1f}": correlation(
         alone.coef_ @ alone.coef_.T
     ),
     f"MTRL, error {np.linalg.norm(related.coef_ - W):.1f}": correlation(
         related.task_covariance_
     ),
 }
-fig, axes = plt.subplots(1, 3, figsize=(9, 3.4), layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(7, 3), layout="constrained")
 for ax, (name, matrix) in zip(axes, panels.items(), strict=True):
     image = ax.imshow(matrix, cmap="RdBu", vmin=-1, vmax=1)
     ax.set(title=name, xlabel="joint", xticks=range(7), yticks=range(7))

@@ -39,21 +39,21 @@ for part, share in model.variance_shares_.items():
     name = "common curve" if part in model.common_parts else "continents"
     name = "countries" if "country" in part else name
     shares[part if part == "noise" else name] += share
-fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-left.barh(list(shares), [100 * share for share in shares.values()])
-left.set(xlabel="share of the variance in %", title="Where life expectancies differ")
+fig, (top, bottom) = plt.subplots(2, 1, figsize=(6, 7), layout="constrained")
+top.barh(list(shares), [100 * share for share in shares.values()])
+top.set(xlabel="share of the variance in %", title="Where life expectancies differ")
 styles = ["-", "--", "-.", ":", "-"]
 for t, color, style in zip(model.tasks_, COLORS[2:], styles, strict=False):
     curve = model.partial_dependence(0, task=t)
-    right.plot(curve.values, curve.mean, style, color=color, label=t)
+    bottom.plot(curve.values, curve.mean, style, color=color, label=t)
 common = model.partial_dependence(0)
-right.fill_between(common.values, *common.interval(), alpha=0.2, color=MULTITASK.color)
-right.plot(common.values, common.mean, color=MULTITASK.color, label="all continents")
-right.set(
+bottom.fill_between(common.values, *common.interval(), alpha=0.2, color=MULTITASK.color)
+bottom.plot(common.values, common.mean, color=MULTITASK.color, label="all continents")
+bottom.set(
     xlabel="year",
     ylim=(30, 95),
     ylabel="life expectancy in years",
     title="Growth by continent",
 )
-right.legend(fontsize=8, ncols=2)
+bottom.legend(ncols=2)
 plt.show()

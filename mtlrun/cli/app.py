@@ -26,12 +26,12 @@ from mtlrun.utils.plugins import pathless
 #: Typer called `app`.
 COMMANDS = {
     "Experiments": {
-        "reproduce": "mtlrun reproduce table2 --profile demo",
-        "status": "mtlrun status table2 --profile full",
-        "verify": "mtlrun verify table2 --profile demo --sample 5",
-        "report": "mtlrun report table2 --profile demo --format html",
+        "reproduce": "mtlrun reproduce dcrmtl/table2 --profile demo",
+        "status": "mtlrun status dcrmtl/table2 --profile full",
+        "verify": "mtlrun verify dcrmtl/table2 --profile demo --sample 5",
+        "report": "mtlrun report dcrmtl/table2 --profile demo --format html",
         "plot": "mtlrun plot fetr/fig2a --kind scaling --out seconds.svg",
-        "show": "mtlrun show table2",
+        "show": "mtlrun show dcrmtl/table2",
         "validate": "mtlrun validate experiment.yaml",
         "list": "mtlrun list methods GraphMTL",
     },

@@ -368,7 +368,8 @@ Target = Annotated[
         metavar="TARGET",
         help=(
             "Experiment: <paper>/<artifact> (an artifact is a table, a figure or a "
-            "claim of a paper), a short name such as table2, or a YAML file."
+            "claim of a paper), the artifact alone if only one paper has it, or a YAML "
+            "file."
         ),
         autocompletion=targets,
     ),

@@ -110,8 +110,8 @@ def reproduce(
         typer.Argument(
             metavar="TARGET",
             help=(
-                "Experiment: <paper>/<artifact>, a short name such as table2, or a "
-                "YAML file; `all` runs every artifact of every paper."
+                "Experiment: <paper>/<artifact>, the artifact alone if only one paper "
+                "has it, or a YAML file; `all` runs every artifact of every paper."
             ),
             autocompletion=options.targets_and_all,
         ),

@@ -649,10 +649,12 @@ class _Session:
         if best is None:
             best = min(ranked, key=lambda entry: max(entry.fit_seconds))
         if best is not ranked[0]:
-            board.left_out.append(
+            sentence = (
                 f"no time was left to fit {ranked[0].label} on all rows: the saved "
-                f"model is {best.label}"
+                f"model is {best.label}; a larger --budget saves {ranked[0].label}"
             )
+            board.left_out.append(sentence)
+            self.say(sentence)
         candidate = candidates[best.label]
         params = self._best_params(candidate, best)
         if self.options.calibrate:

@@ -24,6 +24,7 @@ from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.catalog.analysis import published_path
+from mtlrun.comparison.verdict import SMALLEST
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.names import distinct
 from mtlrun.data.splits import ORDER, TIME, WEIGHT
@@ -283,13 +284,17 @@ def tables_like(dataset: Dataset, train: float) -> str | None:
     nearest = dict(list(gains.items())[:N_NEAREST])
     if len(nearest) < MIN_TABLES:
         return None
-    n_helped = sum(gain > 0 for gain in nearest.values())
-    low = 100 * min(nearest.values())
+    # As in the verdict, a smaller gain makes no practical difference.
+    n_helped = sum(gain > SMALLEST for gain in nearest.values())
+    low = f"{100 * min(nearest.values()):z.0f}"
+    if low == "-100":
+        # The atlas cuts losses there.
+        low = "-100 or less"
     high = 100 * max(nearest.values())
     return (
-        f"tables like yours in the atlas of {day}: multi-task learning helped in "
-        f"{n_helped} of {len(nearest)} (gain {low:z.0f} to {high:z.0f}%): "
-        f"{', '.join(nearest)}"
+        f"tables like yours in the atlas of {day}: multi-task learning gained more "
+        f"than {SMALLEST:.0%} in {n_helped} of {len(nearest)} "
+        f"(gain {low} to {high:z.0f}%): {', '.join(nearest)}"
     )
 
 

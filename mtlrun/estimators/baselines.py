@@ -551,6 +551,8 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
     ----------
     tasks_ : ndarray of shape (n_tasks,)
     estimator_ : fitted estimator
+    coef_, intercept_ : ndarray of shape (n_tasks, n_features) and (n_tasks,)
+        Only of linear estimators with ``encoding="one-hot"``.
     classes_ : ndarray
         Classifiers only.
     """
@@ -623,6 +625,24 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         return self._each(
             X, task_id, lambda part: _class_scores(self.estimator_, part, self.classes_)
         )
+
+    @property
+    def coef_(self) -> Array:
+        """Coefficients of a linear estimator, the same in every task."""
+        shared = self._linear_coef[: self.n_features_in_]
+        return np.tile(shared, (len(self.tasks_), 1))
+
+    @property
+    def intercept_(self) -> Array:
+        """Intercept of a linear estimator plus the coefficient of each task."""
+        levels = self._linear_coef[self.n_features_in_ :]
+        return _linear(self.estimator_, "intercept_") + levels
+
+    @property
+    def _linear_coef(self) -> Array:
+        if self.encoding != "one-hot":
+            raise AttributeError("a number for each task has no coefficient per task")
+        return _linear(self.estimator_, "coef_")
 
     def _each(self, X: Any, task_id: Any, call: Any) -> Array:
         codes = self._codes(X, task_id)

@@ -14,6 +14,7 @@ from mtlrun.estimators.summary import summary_lines
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.curves import variances_line
 from mtlrun.model.files import Model, load_model, read_facts, transformed_names
+from mtlrun.show.report_table import number
 
 #: Features with a line of their own: those with the largest mean absolute coefficient.
 MAX_FEATURES = 5
@@ -88,7 +89,10 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
     """Return the sum that a linear model predicts, and its largest coefficients."""
     unit = ""
     if isinstance(model.step, TableFeatures):
-        unit = "; columns of numbers are standardized"
+        unit = (
+            "; columns of numbers are standardized: a coefficient is the change for "
+            "the step in brackets"
+        )
     lines = [
         f"{_quantity(model)} = intercept of the task + sum of coefficient x value of "
         f"each feature{unit}{_scale_note(model)}"
@@ -103,11 +107,27 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
         names = [f"feature {index}" for index in range(n_features)]
     largest = _largest_features(coef)
     for j in largest:
-        lines.append(_range_line(names[j], coef[:, j], tasks))
+        name = names[j]
+        if step := step_of(model, name):
+            name = f"{name} (per {step})"
+        lines.append(_range_line(name, coef[:, j], tasks))
     n_others = n_features - len(largest)
     if n_others > 0:
         lines.append(f"  and {counted(n_others, 'feature')} with smaller coefficients")
     return lines
+
+
+def step_of(model: Model, name: str) -> str | None:
+    """Return the step of a scaled column of numbers: one standard deviation.
+
+    None for categories, and for columns that are not scaled.
+    """
+    names = model.description.input.names
+    is_number = name in names and name not in model.description.input.categories
+    if not is_number or not isinstance(model.step, TableFeatures):
+        return None
+    values = model.step.original_values(names.index(name), np.array([0.0, 1.0]))
+    return number(values[1] - values[0], 3)
 
 
 def _largest_features(coef: np.ndarray) -> list[int]:

@@ -20,9 +20,9 @@ from mtlrun.engine.job import OWN_TABLE
 from mtlrun.engine.record import SearchResult
 from mtlrun.engine.stored import TRAINED, read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError, listed
-from mtlrun.features.table import TableFeatures
 from mtlrun.model.baseline import search_panels
 from mtlrun.model.curves import curve_picture, variances_line
+from mtlrun.model.explanation import step_of
 from mtlrun.model.files import (
     COEFFICIENTS,
     Model,
@@ -40,7 +40,7 @@ from mtlrun.show.pictures import (
     Shrinkage,
     ShrinkagePicture,
 )
-from mtlrun.show.report_table import Column, ReportTable, fixed_kind, number, show
+from mtlrun.show.report_table import Column, ReportTable, fixed_kind, show
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.io import read_fields
 from mtlrun.utils.outputs import write_output
@@ -492,14 +492,7 @@ def _coefficient_axis(model: Model, name: str) -> str:
     target = _target_name(model)
     if name == INTERCEPT:
         return target
-    names = model.description.input.names
-    categories = model.description.input.categories
-    step = "unit"
-    is_number = name in names and name not in categories
-    if is_number and isinstance(model.step, TableFeatures):
-        ends = np.array([0.0, 1.0])
-        values = model.step.original_values(names.index(name), ends)
-        step = number(values[1] - values[0], 3)
+    step = step_of(model, name) or "unit"
     return f"{target} per {step} of {sanitize(name)}"
 
 

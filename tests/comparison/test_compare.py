@@ -722,6 +722,10 @@ def test_task_mean_task_feature_and_target_scaling_match_their_definitions():
     )
     fitted = TaskFeature(LinearRegression()).fit(X, y, task_id=ids)
     np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
+    np.testing.assert_allclose(fitted.coef_, [[1, 2, 3], [1, 2, 3]])
+    np.testing.assert_allclose(np.diff(fitted.intercept_), [5])
+    numbered = TaskFeature(LinearRegression(), encoding="number")
+    assert not hasattr(numbered.fit(X, y, task_id=ids), "coef_")
     with pytest.raises(ValueError, match="has not seen"):
         fitted.predict(X[:1], task_id=[7])
     assert np.isfinite(

@@ -72,15 +72,27 @@ def test_the_most_similar_tables_are_named_with_the_mean_gain_over_seeds(atlas):
     similar_tables = tables_like(ragged(2, 10), 1.0)
     assert "2026-11-25" in similar_tables
     assert similar_tables.endswith("t0, t1, t2, t3, t4")
-    assert "helped in 5 of 5 (gain 7 to 15%)" in similar_tables
+    assert "in 5 of 5 (gain 7 to 15%)" in similar_tables
     assert tables_like(ragged(256, 10), 1.0).endswith("t7, t6, t5, t4, t3")
 
 
 def test_for_each_table_the_closest_number_of_rows_counts(atlas):
     for line in atlas:
         line["over_pooled"] = "0.5" if line["rows"] == "100" else "-0.5"
-    assert "helped in 0 of 5 (gain -50 to -50%)" in tables_like(ragged(8, 20), 0.8)
-    assert "helped in 5 of 5 (gain 50 to 50%)" in tables_like(ragged(8, 100), 0.8)
+    assert "in 0 of 5 (gain -50 to -50%)" in tables_like(ragged(8, 20), 0.8)
+    assert "in 5 of 5 (gain 50 to 50%)" in tables_like(ragged(8, 100), 0.8)
+
+
+def test_a_gain_without_practical_difference_does_not_count(atlas):
+    for line in atlas:
+        line["over_pooled"] = "0.009" if line["table"] < "t3" else "0.011"
+    assert "in 2 of 5 (gain 1 to 1%)" in tables_like(ragged(2, 10), 1.0)
+
+
+def test_a_loss_at_which_the_atlas_cuts_is_a_bound(atlas):
+    for line in atlas:
+        line["over_pooled"] = "-1"
+    assert "(gain -100 or less to -100%)" in tables_like(ragged(2, 10), 1.0)
 
 
 def test_without_enough_tables_of_the_layout_there_is_no_line(atlas, monkeypatch):
@@ -108,4 +120,4 @@ def test_a_table_gains_only_if_it_beats_both_alternatives(atlas):
     for line in atlas:
         line["over_pooled"] = "0.9"
         line["over_independent"] = "-0.2"
-    assert "helped in 0 of 5 (gain -20 to -20%)" in tables_like(ragged(2, 10), 1.0)
+    assert "in 0 of 5 (gain -20 to -20%)" in tables_like(ragged(2, 10), 1.0)

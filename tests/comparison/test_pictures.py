@@ -141,6 +141,20 @@ def test_methods_have_the_gains_of_the_leaderboard(ragged):
     )
 
 
+def test_a_gain_is_an_open_mark_only_if_it_is_undecided(ragged):
+    """Whatever its method: a mean of the task that loses is purple, not gray."""
+    axes = ragged.plot()
+    open_marks = {
+        axes.get_yticklabels()[int(line.get_ydata()[0])].get_text()
+        for line in axes.lines
+        if line.get_markerfacecolor() == "white"
+    }
+    intervals = ragged.pictures.method_gains
+    undecided = {i.name for i in intervals if i.low <= 0 <= i.high}
+    assert open_marks == undecided
+    assert "TaskMean" in {i.name for i in intervals} - undecided
+
+
 def test_gains_are_drawn_at_the_number_of_rows_of_their_task(ragged):
     axes = ragged.plot_gains()
     drawn = np.array(points_of(axes))

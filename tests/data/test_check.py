@@ -154,6 +154,15 @@ def test_useless_columns_and_tasks_of_one_row_are_noted():
     }
 
 
+def test_rows_without_a_task_are_an_alarm_at_the_first_of_them():
+    frame = clinics()
+    frame.loc[[3, 5], "clinic"] = None
+    found = mtlrun.check_table(frame, target="y", task="clinic")
+    (row,) = found[found.kind == "empty task"].to_dict("records")
+    assert row["location"] == "data frame: row 4"
+    assert row["is_alarm"]
+
+
 def visits(as_dates=False):
     """Return 15 patients with 8 visits each, sorted by day."""
     rng = np.random.default_rng(0)

@@ -1,8 +1,11 @@
 """``mtlrun show MODEL`` explains how predictions are computed."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
 
 from mtlrun.estimators import (
     IndependentRidge,
@@ -64,7 +67,11 @@ def test_the_printed_coefficients_give_the_prediction_of_a_row():
     level = 5.5 + 0.3 * mean[0] - 2 * mean[1]
     # Levels of the two shops differ by 1.
     assert float(intercept.split()[1]) == pytest.approx(level - 0.5, rel=5e-3)
-    printed = {line.split(":")[0]: float(line.split()[1]) for line in features}
+    pattern = r"(\w+) \(per (\S+)\): (\S+)"
+    matches = [re.match(pattern, line).groups() for line in features]
+    printed = {name: float(value) for name, _, value in matches}
+    steps = {name: float(step) for name, step, _ in matches}
+    assert steps["wind"] == pytest.approx(std[1], rel=5e-3)
     assert printed["temperature"] == pytest.approx(0.3 * std[0], rel=5e-3)
     assert printed["wind"] == pytest.approx(-2 * std[1], rel=5e-3)
 
@@ -93,6 +100,13 @@ def test_a_compared_model_starts_with_the_name_of_its_method():
     config = {"title": "IndependentRidge on shops.csv"}
     model = model_of(IndependentRidge(), COLUMNS[:, 0], config=config)
     assert model_lines(model)[0] == "IndependentRidge on shops.csv"
+
+
+def test_one_linear_model_with_the_task_as_a_column_shows_its_coefficients():
+    model = model_of(TaskFeature(Ridge()), COLUMNS[:, 0])
+    lines = prediction_lines(model)
+    assert any("intercept" in line for line in lines)
+    assert any("in every task" in line for line in lines)
 
 
 def test_a_forest_is_not_called_by_the_name_of_its_trees():

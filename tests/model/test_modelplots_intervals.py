@@ -188,6 +188,15 @@ def test_pictures_show_the_numbers_of_the_model(folder):
     assert price.axis == f"sales per {step:.3g} of price"
 
 
+def test_the_constant_of_a_task_is_called_intercept_in_all_outputs(folder):
+    title = modelplots.picture_of(folder[1], "shrinkage").facets[0].title
+    columns = pd.read_csv(folder[0] / "saved" / "coefficients.csv").columns
+    shown = CliRunner().invoke(app, ["show", str(folder[1])]).output
+    assert title == "Intercept"
+    assert columns[1] == "intercept"
+    assert "  intercept" in shown
+
+
 def test_the_separate_estimates_belong_to_shrinkage_only(folder):
     for facet in modelplots.picture_of(folder[1], "coefficients").facets:
         assert all(arrow.separate is None for arrow in facet.arrows)

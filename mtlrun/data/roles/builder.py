@@ -74,7 +74,7 @@ class DatasetBuilder:
         self.refuse(
             is_missing,
             f"the {part} column {name!r} is empty",
-            f"Every row needs its {part}.",
+            f"Every row needs its {part}: fill in the cell, or delete the row.",
         )
         return names
 

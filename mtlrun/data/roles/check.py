@@ -98,7 +98,8 @@ class TableFinding:
     kind : str
         ``far cell``, ``alike names``, ``other unit``, ``gives target away``,
         ``repeated rows``, ``time runs backwards``, ``constant column``,
-        ``equal columns``, ``sum of columns``, ``row numbers`` or ``task of one row``.
+        ``equal columns``, ``sum of columns``, ``row numbers``, ``empty task`` or
+        ``task of one row``.
     column : str
         Empty if it is about rows.
     location : str
@@ -288,6 +289,7 @@ def _findings(table: Table, roles: Roles) -> list[TableFinding]:
         *look.repeated_rows(),
         *look.backward_times(),
         *look.useless_columns(),
+        *look.rows_without_task(),
         *look.tasks_of_one_row(),
     ]
     return sorted(table_findings, key=lambda finding: not finding.is_alarm)
@@ -705,6 +707,21 @@ class _Look:
                     f"says the same as {listed(names[1:], SHOWN)}",
                     "their coefficients cannot be told apart",
                 )
+
+    def rows_without_task(self) -> Iterator[TableFinding]:
+        """Find rows whose task is empty."""
+        if self.tasks is None:
+            return
+        rows = np.flatnonzero(self.tasks.codes < 0)
+        if len(rows):
+            place = self.table.where(int(rows[0]))
+            yield TableFinding(
+                kind="empty task",
+                column=str(self.task),
+                location=place,
+                text=f"{counted(len(rows), 'row')} without a task, the first in {place}",
+                effect="fill in the cell or delete the row: every row needs its task",
+            )
 
     def tasks_of_one_row(self) -> Iterator[TableFinding]:
         """Find tasks that have a single row."""

@@ -274,7 +274,8 @@ def _numbers_text(claim: ClaimVerdict, *, with_claimed: bool) -> str:
     # Factors, points and counts can be understood without the threshold.
     has_unit = "times" in ours or "points" in ours
     if has_unit or ours.replace(",", "").isdigit():
-        return f" (we find {ours})"
+        grouped = re.sub(r"\d{4,}", lambda digits: f"{int(digits[0]):,}", ours)
+        return f" ({grouped} in our runs)"
     return ""
 
 
