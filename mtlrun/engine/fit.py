@@ -105,7 +105,7 @@ def fit_job(
         Whatever splitting, fitting or predicting raises.
     """
     start_time = time.perf_counter()
-    part, step = _prepare(job, data)
+    part, step = prepare_rows(job, data)
     params = with_params(job.method.params, best_params or {})
     timing = job.scoring.timing or UNTIMED
 
@@ -243,7 +243,7 @@ _prepared: OrderedDict[Any, _PreparedRows] = OrderedDict()
 MAX_PREPARED_BYTES = 256 << 20
 
 
-def _prepare(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
+def prepare_rows(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     """Return the result of `train_test_data`, which jobs on the same rows share.
 
     They also share what their fits keep of the rows, such as decompositions.
@@ -604,7 +604,7 @@ def _score_on_fold(
 ) -> list[_CandidateResult]:
     """Fit and score the candidates on one fold."""
     assert job.search is not None
-    part, _ = _prepare(job, data)
+    part, _ = prepare_rows(job, data)
     order: Sequence[int] = range(len(all_params))
     if warm_start:
         order = strong_to_weak(all_params)
