@@ -332,7 +332,8 @@ def test_compare_imports_no_readers_of_files_that_it_may_not_need():
     code = (
         "import sys, mtlrun\n"
         "mtlrun.compare\n"
-        "packages = ('scipy.io', 'sklearn.datasets', 'numba', 'matplotlib', 'pydantic')\n"
+        "packages = ['scipy.io', 'sklearn.datasets', 'numba', 'matplotlib']\n"
+        "packages += ['pydantic', 'skops']\n"
         "print([name for name in packages if name in sys.modules])"
     )
     assert _printed_by(code) == "[]"

@@ -17,8 +17,8 @@ from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, SPLIT_KEYS, fold_rows
 from mtlrun.engine.evaluation import TrainTestData, predict_std
-from mtlrun.engine.fit import with_features
-from mtlrun.engine.job import Job, with_params
+from mtlrun.engine.fit import prepare_rows, with_features
+from mtlrun.engine.job import Job, Split, with_params
 from mtlrun.model.intervals import (
     LEVEL,
     MIN_TASK_ERRORS,
@@ -75,6 +75,7 @@ def errors_of_refits(
     new_tasks : bool
         Whether each fold leaves out tasks with all their rows.
     """
+    has_new_tasks = NEW_TASK in dataset.source
     source = dict(dataset.source)
     if new_tasks:
         for key in SPLIT_KEYS:
@@ -89,7 +90,13 @@ def errors_of_refits(
     }
     parts = []
     for fold, (train, test) in enumerate(folds):
-        part, _ = with_features(TrainTestData.of(dataset, train, test), job.features)
+        if new_tasks == has_new_tasks:
+            # A comparison with as many folds has prepared and decomposed these rows.
+            split = Split("kfold", trial=fold, seed=job.split.seed, folds=N_FOLDS)
+            part, _ = prepare_rows(replace(job, split=split), dataset)
+        else:
+            part_of_fold = TrainTestData.of(dataset, train, test)
+            part, _ = with_features(part_of_fold, job.features)
         model = part.rows.fit(build(method))
         scores = part.predict(model)
         stds = predict_std(model, part.test.X, part.test.task_id)

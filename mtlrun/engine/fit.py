@@ -105,7 +105,7 @@ def fit_job(
         Whatever splitting, fitting or predicting raises.
     """
     start_time = time.perf_counter()
-    part, step = _prepare(job, data)
+    part, step = prepare_rows(job, data)
     params = with_params(job.method.params, best_params or {})
     timing = job.scoring.timing or UNTIMED
 
@@ -243,10 +243,14 @@ _prepared: OrderedDict[Any, _PreparedRows] = OrderedDict()
 MAX_PREPARED_BYTES = 256 << 20
 
 
-def _prepare(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
+def prepare_rows(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     """Return the result of `train_test_data`, which jobs on the same rows share.
 
     They also share what their fits keep of the rows, such as decompositions.
+
+    Where not all rows can be kept, those of other data sets are dropped first, then
+    those used last: one method after the other visits all splits and folds in the same
+    order, so the rows used last are needed last.
     """
     fold = None
     if job.fold is not None and job.search is not None:
@@ -254,11 +258,14 @@ def _prepare(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     key = (id(data), job.split, fold, job.features)
     if key not in _prepared:
         part, step = train_test_data(job, data)
-        _prepared[key] = _PreparedRows(data, part, step, _estimate_bytes(part))
-        total_bytes = sum(rows.n_bytes for rows in _prepared.values())
-        while len(_prepared) > 1 and total_bytes > MAX_PREPARED_BYTES:
-            _, dropped = _prepared.popitem(last=False)
+        new_rows = _PreparedRows(data, part, step, _estimate_bytes(part))
+        total_bytes = new_rows.n_bytes
+        total_bytes += sum(rows.n_bytes for rows in _prepared.values())
+        while _prepared and total_bytes > MAX_PREPARED_BYTES:
+            oldest = next(iter(_prepared.values()))
+            _, dropped = _prepared.popitem(last=oldest.data is data)
             total_bytes -= dropped.n_bytes
+        _prepared[key] = new_rows
     _prepared.move_to_end(key)
     return _prepared[key].part, _prepared[key].step
 
@@ -604,7 +611,7 @@ def _score_on_fold(
 ) -> list[_CandidateResult]:
     """Fit and score the candidates on one fold."""
     assert job.search is not None
-    part, _ = _prepare(job, data)
+    part, _ = prepare_rows(job, data)
     order: Sequence[int] = range(len(all_params))
     if warm_start:
         order = strong_to_weak(all_params)

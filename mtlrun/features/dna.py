@@ -23,7 +23,6 @@ from mtlrun.features.rows import (
     empty_rows,
     expand,
     multiply,
-    storage,
 )
 from mtlrun.utils.jit import compiled
 
@@ -296,7 +295,11 @@ class StringDesign:
 
     def rows(self, bias: float) -> Rows:
         """Return the arrays for compiled code (see `mtlrun.features.rows`)."""
+        # One feature per position and length of a k-mer, at the most.
+        n_values = (len(self.start) - 1) * (len(self.level) - 1)
         return empty_rows(STRINGS, bias)._replace(
+            values=np.empty(n_values),
+            columns=np.empty(n_values, dtype=np.uint32),
             letters=self.dna.letters,
             unknown=self.dna.unknown,
             scale=self.scale,
@@ -397,8 +400,7 @@ def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
     Rows are computed twice: a first pass for their sizes takes less memory than lists
     that grow.
     """
-    _, _, _, _, _, _, letters, unknown, scale, level, start, buckets = rows
-    columns, values = storage(rows)
+    _, _, _, values, columns, _, letters, unknown, scale, level, start, buckets = rows
     n = len(scale)
     indptr = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):

@@ -1,8 +1,9 @@
 """Rows of any design in compiled code: dense, CSR, or DNA strings.
 
 One set of compiled functions serves all three: `Rows` has the arrays of each kind,
-empty where they are not used, so that nothing is compiled twice. With
-NUMBA_DISABLE_JIT=1 the same functions run as plain Python.
+empty where they are not used. Dense and CSR designs share the machine code. Strings
+have code of their own, since the other designs need not wait until the expansion of
+strings is compiled. With NUMBA_DISABLE_JIT=1 the same functions run as plain Python.
 
 Loops over rows unpack `Rows` once and call the small functions below with single
 arrays: numba counts references to every array that it takes out of a tuple or hands to
@@ -49,9 +50,10 @@ class Rows(NamedTuple):
     bias : float
     dense : ndarray of shape (n, d)
     values, columns, indptr : ndarray
-        CSR; uint32 columns, int64 indptr.
-    letters : ndarray of shape (n, ceil(L / 4)), uint8
-        Four letters per byte, the first in the lowest bits.
+        CSR; uint32 columns, int64 indptr. For strings, room for the features of a row.
+    letters : ndarray of shape (n, ceil(L / 4)), uint8, or None
+        Four letters per byte, the first in the lowest bits. None unless the rows are
+        strings, so that only these compile how strings are expanded.
     unknown : ndarray of shape (n, ceil(L / 8)) or (0, 0), uint8
         Bits of the letters that stand for several bases; empty if there are none.
     scale : ndarray of shape (n,)
@@ -71,7 +73,7 @@ class Rows(NamedTuple):
     values: Array
     columns: Array
     indptr: Array
-    letters: Array
+    letters: Array | None
     unknown: Array
     scale: Array
     level: Array
@@ -119,7 +121,6 @@ def empty_rows(kind: int, bias: float) -> Rows:
     """Return rows of a kind with all arrays empty."""
     flat = np.empty(0)
     no_numbers = np.empty(0, dtype=np.int64)
-    bits = np.empty((0, 0), dtype=np.uint8)
     columns = np.empty(0, dtype=np.uint32)
     return Rows(
         kind=kind,
@@ -128,8 +129,8 @@ def empty_rows(kind: int, bias: float) -> Rows:
         values=flat,
         columns=columns,
         indptr=no_numbers,
-        letters=bits,
-        unknown=bits.copy(),
+        letters=None,
+        unknown=np.empty((0, 0), dtype=np.uint8),
         scale=flat,
         level=flat,
         start=no_numbers,
@@ -175,7 +176,7 @@ def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
 
 @inner
 def expand(
-    letters: Array,
+    letters: Array | None,
     unknown: Array,
     scale: Array,
     level: Array,
@@ -187,8 +188,11 @@ def expand(
 ) -> int:
     """Write columns and values of string i, and return their number.
 
-    A k-mer with an unknown letter has none.
+    A k-mer with an unknown letter has none. Other rows have nothing to expand.
     """
+    # numba decides this when it compiles, from the type.
+    if letters is None:
+        return 0
     degree = len(level) - 1
     length = len(start) - 1
     bit = np.uint64(1)
@@ -204,7 +208,8 @@ def expand(
     if length < degree - 1:
         n_missing = degree - 1 - length
         window <<= np.uint64(2 * n_missing)
-    gap = _next_unknown(unknown, i, 0, length)
+    # The first position looks for an unknown letter.
+    gap = -1
     factor = scale[i]
     for p in range(length):
         last = 0
@@ -233,18 +238,6 @@ def expand(
                 width <<= two
             count += bit
     return np.int64(count)  # type: ignore[return-value]
-
-
-@inner
-def storage(rows: Rows) -> tuple[Array, Array]:
-    """Return columns and values of sparse rows, or space for rows of strings."""
-    if rows.kind == STRINGS:
-        # One feature per position and length of a k-mer, at the most.
-        length = len(rows.start) - 1
-        degree = len(rows.level) - 1
-        size = length * degree
-        return np.empty(size, dtype=np.uint32), np.empty(size)
-    return rows.columns, rows.values
 
 
 @inner
@@ -311,24 +304,34 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 
     `room` is zero, of shape (1, number of features).
     """
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
-        rows
-    )
-    columns, values = storage(rows)
+    (
+        kind,
+        bias,
+        dense,
+        values,
+        columns,
+        indptr,
+        letters,
+        unknown,
+        scale,
+        level,
+        start,
+        buckets,
+    ) = rows
+    only = len(room) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
-        if kind == STRINGS:
-            high = expand(
-                letters, unknown, scale, level, start, buckets, i, columns, values
-            )
+        high += expand(
+            letters, unknown, scale, level, start, buckets, i, columns, values
+        )
         total = bias * bias
         for j in range(dense.shape[1]):
             total += dense[i, j] * dense[i, j]
         if buckets:  # columns may repeat
-            sparse_add(columns, values, low, high, 1.0, room, 0)
-            total += sparse_dot(columns, values, low, high, room, 0)
+            sparse_add(columns, values, low, high, 1.0, room, only)
+            total += sparse_dot(columns, values, low, high, room, only)
             for j in range(low, high):
-                room[0, columns[j]] = 0.0
+                room[only, columns[j]] = 0.0
         else:
             for j in range(low, high):
                 total += values[j] * values[j]
@@ -338,17 +341,27 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 @compiled
 def multiply(rows: Rows, W: Array, out: Array) -> None:
     """Write the products of all rows with the only row of W."""
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
-        rows
-    )
-    columns, values = storage(rows)
+    (
+        kind,
+        bias,
+        dense,
+        values,
+        columns,
+        indptr,
+        letters,
+        unknown,
+        scale,
+        level,
+        start,
+        buckets,
+    ) = rows
+    only = len(W) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
-        if kind == STRINGS:
-            high = expand(
-                letters, unknown, scale, level, start, buckets, i, columns, values
-            )
+        high += expand(
+            letters, unknown, scale, level, start, buckets, i, columns, values
+        )
         # One of the two products is 0: a design is dense or sparse.
-        z = dense_dot(dense, i, W, 0)
-        z += sparse_dot(columns, values, low, high, W, 0)
-        out[i] = z + bias * W[0, -1]
+        z = dense_dot(dense, i, W, only)
+        z += sparse_dot(columns, values, low, high, W, only)
+        out[i] = z + bias * W[only, -1]

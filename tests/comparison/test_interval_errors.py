@@ -1,9 +1,11 @@
 """Errors on held-out rows, from which prediction intervals are made."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from mtlrun.comparison.candidates import INDEPENDENT, Candidate
+from mtlrun.comparison.candidates import INDEPENDENT, MULTITASK, Candidate
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.interval_errors import (
@@ -15,7 +17,9 @@ from mtlrun.comparison.interval_errors import (
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
-from mtlrun.data.splits import fold_rows
+from mtlrun.data.splits import NEW_TASK, fold_rows
+from mtlrun.engine.evaluation import TrainTestData
+from mtlrun.engine.fit import prepare_rows
 from mtlrun.engine.job import Split
 from mtlrun.model.intervals import Errors
 from mtlrun.show.quantities import NMSE
@@ -68,6 +72,35 @@ def test_the_seed_of_a_comparison_draws_the_folds_of_its_refits(seed):
     rows = np.concatenate([test for _, test in folds])
     np.testing.assert_allclose(errors.values + errors.predicted, two_tasks().y[rows])
     assert job.split.seed != refitted(seed + 1)[1].split.seed
+
+
+@pytest.mark.parametrize("new_tasks", [False, True])
+def test_refits_of_the_tested_folds_prepare_no_rows_again(new_tasks, monkeypatch):
+    data = two_tasks()
+    data = replace(data, task_id=np.repeat(np.arange(10), 4), tasks=list("abcdefghij"))
+    if new_tasks:
+        data = replace(data, source={NEW_TASK: data.task_id})
+    protocol = Protocol(Split("kfold", folds=N_FOLDS), N_FOLDS, 2, "rmse", 0)
+    jobs = ComparisonJobs(protocol, data)
+    candidate = Candidate("HierarchicalMTL", MULTITASK, "HierarchicalMTL")
+    for trial in range(N_FOLDS):
+        job = jobs.job(candidate, trial)
+        prepare_rows(job, data)
+    prepared = []
+
+    def counted(*arguments):
+        prepared.append(arguments)
+        return of_rows(*arguments)
+
+    of_rows = TrainTestData.of
+    monkeypatch.setattr(TrainTestData, "of", counted)
+    params = {"unseen": "mean"}
+    errors = errors_of_refits(job, data, params, new_tasks=new_tasks)
+    assert len(errors.values) == len(data.y)
+    assert len(prepared) == 0
+    # The other kind of tasks has other folds.
+    errors_of_refits(job, data, params, new_tasks=not new_tasks)
+    assert len(prepared) == N_FOLDS
 
 
 def test_refits_have_the_parameters_of_the_saved_model():

@@ -810,22 +810,36 @@ def test_methods_share_prepared_rows_only_for_the_same_rows(spies):
     assert of_other_data is not first
 
 
-def test_prepared_rows_are_limited_in_bytes_and_the_last_used_are_kept(
-    spies, monkeypatch
-):
+def limit_prepared_rows(monkeypatch, n_splits):
+    """Keep the rows of this number of splits of `make_data`."""
+    # X and y of 60 rows, and three times as much.
+    n_bytes = n_splits * 4 * 8 * 60 * (5 + 3)
+    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", n_bytes)
+
+
+def test_prepared_rows_are_limited_in_bytes_and_reused_in_turns(spies, monkeypatch):
+    limit_prepared_rows(monkeypatch, 2)
     data = make_data()
-    # X and y of 60 rows, and three times as much. Two of the three splits fit.
-    n_bytes = 4 * 8 * 60 * (5 + 3)
-    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 2 * n_bytes)
-    first, second, *_ = parts_of(data, "random", "validation", "random", "kfold")
-    again, anew = parts_of(data, "random", "validation")
-    assert again is first
-    assert anew is not second
+    names = ("random", "validation", "kfold")
+    turns = [parts_of(data, *names) for _ in range(4)]
+    n_prepared = len({id(part) for parts in turns for part in parts})
+    # Every other visit after the first turn, instead of all 12 visits.
+    assert n_prepared == 3 + 4
     # Larger than the limit: kept alone.
     monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 1)
     alone, same, lost = parts_of(data, "published", "published", "random")
     assert same is alone
-    assert lost is not first
+    assert lost is not turns[-1][0]
+
+
+def test_prepared_rows_of_other_data_are_dropped_first(spies, monkeypatch):
+    parts_of(make_data(), "random")
+    limit_prepared_rows(monkeypatch, 2)
+    data = make_data()
+    first, second = parts_of(data, "random", "validation")
+    again = parts_of(data, "random", "validation")
+    assert again[0] is first
+    assert again[1] is second
 
 
 # --- analyses

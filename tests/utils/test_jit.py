@@ -1,5 +1,7 @@
 """Functions are compiled on first use, once, and cached on disk if possible."""
 
+import ast
+import inspect
 import os
 import subprocess
 import sys
@@ -10,7 +12,9 @@ import pytest
 import scipy.sparse as sp
 
 from mtlrun.estimators.penalized import JointFeatureMTL, SparseMTL
+from mtlrun.features import rows
 from mtlrun.solvers.convex import cd
+from mtlrun.solvers.svm import sweeps
 from mtlrun.utils.jit import compiled
 
 BY_BLAS = """
@@ -50,6 +54,35 @@ def test_every_kind_of_data_runs_the_same_code():
         ):
             model.fit(design, Y)
     assert len(cd._descend_path.signatures) == 1
+
+
+def integers_in_calls(module):
+    """Return the calls of compiled functions with an integer written out."""
+    compiled_names = {
+        name
+        for name, value in vars(module).items()
+        if hasattr(value, "__wrapped__") and not isinstance(value, type)
+    }
+    calls = []
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        if is_call and node.func.id in compiled_names:
+            values = [ast.unparse(value) for value in node.args]
+            calls.append((node.func.id, [v for v in values if v.lstrip("-").isdigit()]))
+    return calls
+
+
+@pytest.mark.parametrize("module", [rows, sweeps])
+def test_no_function_is_compiled_once_more_for_an_integer_constant(module):
+    # numba has a type of its own for a constant, and compiles for each type.
+    calls = integers_in_calls(module)
+    assert calls
+    assert [call for call in calls if call[1]] == []
+
+
+def test_only_rows_of_strings_compile_how_strings_are_expanded():
+    assert rows.make_rows(np.ones((2, 2))).letters is None
+    assert rows.make_rows(sp.csr_array(np.ones((2, 2)))).letters is None
 
 
 @compiled

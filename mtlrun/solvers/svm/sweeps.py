@@ -7,9 +7,9 @@ Task t has the entries ``offsets[t] .. offsets[t + 1] - 1``. With
 v_t = sum_e alpha_e y_e x_e over the entries of task t, the coefficients are
 w_t = sum_s M_ts v_s.
 
-All functions work in place on `State`. They are compiled once for all kinds of designs
-and losses. numba does not notice changes of imported functions: touch this file after
-editing `mtlrun.features.rows`.
+All functions work in place on `State`. They are compiled once for all losses, dense and
+CSR designs, and once more for strings. numba does not notice changes of imported
+functions: touch this file after editing `mtlrun.features.rows`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from mtlrun.features.rows import (
-    STRINGS,
     Rows,
     bounds,
     dense_add,
@@ -27,7 +26,6 @@ from mtlrun.features.rows import (
     expand,
     sparse_add,
     sparse_dot,
-    storage,
 )
 from mtlrun.utils.jit import compiled, inner
 
@@ -277,7 +275,7 @@ def _leave(
         V[t, j] = new
 
 
-@compiled
+@inner
 def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -> int:
     """Go once through the first n of some entries, in random order.
 
@@ -287,12 +285,22 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
     and changes.
     """
     # Taken out of the tuples once: numba counts references each time.
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
-        p.rows
-    )
+    (
+        kind,
+        bias,
+        dense,
+        values,
+        columns,
+        indptr,
+        letters,
+        unknown,
+        scale,
+        level,
+        start,
+        buckets,
+    ) = p.rows
     _, loss, _, task, row, ys, caps, curvatures, _, _, _, _, mixing, gain, _, _ = p
     alphas, _, _, _, _, _, _, limits, random = s
-    columns, values = storage(p.rows)
     upper = limits[0]
     lower = limits[1]
     k = 0
@@ -307,13 +315,12 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
         e = active[j]
         active[j] = active[k]
         active[k] = e
-        i = int(row[e])
-        t = int(task[e])
+        i = row[e]
+        t = task[e]
         low, high = bounds(kind, indptr, i)
-        if kind == STRINGS:
-            high = expand(
-                letters, unknown, scale, level, start, buckets, i, columns, values
-            )
+        high += expand(
+            letters, unknown, scale, level, start, buckets, i, columns, values
+        )
         # The margin y x'w_t. The last column of W belongs to the constant feature.
         z = 0.0
         for r in range(W.shape[0]):
@@ -350,7 +357,7 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
     return n
 
 
-@compiled
+@inner
 def _set_limits(limits: Array, high: float, low: float) -> None:
     """Set the limits of the next sweep.
 
@@ -361,7 +368,6 @@ def _set_limits(limits: Array, high: float, low: float) -> None:
     limits[1] = limits[2] * low if low < 0.0 else -np.inf
 
 
-@compiled
 def block_sweeps(
     p: Problem,
     s: State,
@@ -382,13 +388,23 @@ def block_sweeps(
     changes : float
         Variables changed.
     """
+    # Arrays of numpy: compiled code would have to compile how they are made.
+    order = np.arange(len(p.diagonal))
+    seen = np.zeros(4)
+    spread = _block_sweeps(p, s, order, seen, eps, max_work)
+    return spread, seen[2], seen[3]
+
+
+@compiled
+def _block_sweeps(
+    p: Problem, s: State, order: Array, seen: Array, eps: float, max_work: float
+) -> float:
     offsets = p.offsets
     own_share = p.diagonal
     entry_cost = p.entry_cost
     _, V, total, w, rest, entries, n_active, limits, random = s
-    order = np.arange(len(own_share))
-    seen = np.zeros(4)
-    here = -1
+    # No task was entered yet.
+    here = len(order)
     spread = np.inf
     while seen[2] < max_work:
         high = -np.inf
@@ -401,7 +417,7 @@ def block_sweeps(
             if n_active[t] == 0:
                 continue
             if t != here:
-                if here >= 0:
+                if here < len(order):
                     _leave(own_share[here], V, total, w, rest, here)
                 _enter(p, V, total, w, rest, t)
                 here = t
@@ -420,9 +436,9 @@ def block_sweeps(
         _set_limits(limits, high, low)
         if spread <= eps:
             break
-    if here >= 0:
+    if here < len(order):
         _leave(own_share[here], V, total, w, rest, here)
-    return spread, seen[2], seen[3]
+    return spread
 
 
 def example_sweeps(
@@ -438,8 +454,17 @@ def example_sweeps(
     entries = np.concatenate(
         [s.active[a : a + n] for a, n in zip(p.offsets[:-1], s.n_active, strict=True)]
     )
-    n = len(entries)
     seen = np.zeros(4)
+    spread = _example_sweeps(p, s, entries, seen, eps, max_work)
+    s.total[:] = s.V.sum(axis=0) if len(s.total) else 0.0
+    return spread, seen[2], seen[3]
+
+
+@compiled
+def _example_sweeps(
+    p: Problem, s: State, entries: Array, seen: Array, eps: float, max_work: float
+) -> float:
+    n = len(entries)
     spread = np.inf if n else -np.inf
     while seen[2] < max_work and n > 0:
         # No task is entered: each visit mixes the rows of V itself.
@@ -448,8 +473,7 @@ def example_sweeps(
         _set_limits(s.limits, seen[0], seen[1])
         if spread <= eps:
             break
-    s.total[:] = s.V.sum(axis=0) if len(s.total) else 0.0
-    return spread, seen[2], seen[3]
+    return spread
 
 
 @inner
@@ -492,26 +516,35 @@ def rebuild(p: Problem, s: State) -> None:
 
 @compiled
 def _add_rows(p: Problem, alphas: Array, V: Array) -> None:
-    columns, values = storage(p.rows)
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
-        p.rows
-    )
-    task = p.task
+    (
+        kind,
+        bias,
+        dense,
+        values,
+        columns,
+        indptr,
+        letters,
+        unknown,
+        scale,
+        level,
+        start,
+        buckets,
+    ) = p.rows
+    offsets = p.offsets
     row = p.row
     ys = p.y
-    for e in range(len(alphas)):
-        if alphas[e] != 0.0:
-            i = int(row[e])
-            t = int(task[e])
-            low, high = bounds(kind, indptr, i)
-            if kind == STRINGS:
-                high = expand(
+    for t in range(len(V)):
+        for e in range(offsets[t], offsets[t + 1]):
+            if alphas[e] != 0.0:
+                i = row[e]
+                low, high = bounds(kind, indptr, i)
+                high += expand(
                     letters, unknown, scale, level, start, buckets, i, columns, values
                 )
-            step = alphas[e] * ys[e]
-            dense_add(dense, i, step, V, t)
-            sparse_add(columns, values, low, high, step, V, t)
-            V[t, -1] += step * bias
+                step = alphas[e] * ys[e]
+                dense_add(dense, i, step, V, t)
+                sparse_add(columns, values, low, high, step, V, t)
+                V[t, -1] += step * bias
 
 
 def certify(p: Problem, s: State) -> tuple[float, float]:
@@ -532,10 +565,20 @@ def certify(p: Problem, s: State) -> tuple[float, float]:
 
 @compiled
 def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
-    columns, values = storage(p.rows)
-    kind, bias, dense, _, _, indptr, letters, unknown, scale, level, start, buckets = (
-        p.rows
-    )
+    (
+        kind,
+        bias,
+        dense,
+        values,
+        columns,
+        indptr,
+        letters,
+        unknown,
+        scale,
+        level,
+        start,
+        buckets,
+    ) = p.rows
     _, loss, offsets, _, row, ys, caps, _, _, _, _, _, _, _, _, _ = p
     alphas, V, total, w, rest, active, n_active, limits, _ = s
     upper = limits[0]
@@ -543,6 +586,8 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     gap = 0.0
     losses = 0.0
     penalty = 0.0
+    # The row of w: a constant 0 has another type, for which numba compiles once more.
+    only = len(w) - 1
     # The penalty is 1/2 sum_t v_t'w_t. Without steps so far (`flat`) all margins are 0.
     for t in range(len(n_active)):
         _enter(p, V, total, w, rest, t)
@@ -554,24 +599,15 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
             cap = caps[e]
             if cap <= 0.0:
                 continue
-            i = int(row[e])
+            i = row[e]
             z = 0.0
             if not flat:
                 low, high = bounds(kind, indptr, i)
-                if kind == STRINGS:
-                    high = expand(
-                        letters,
-                        unknown,
-                        scale,
-                        level,
-                        start,
-                        buckets,
-                        i,
-                        columns,
-                        values,
-                    )
-                z = dense_dot(dense, i, w, 0) + sparse_dot(
-                    columns, values, low, high, w, 0
+                high += expand(
+                    letters, unknown, scale, level, start, buckets, i, columns, values
+                )
+                z = dense_dot(dense, i, w, only) + sparse_dot(
+                    columns, values, low, high, w, only
                 )
                 z = ys[e] * (z + bias * w[0, -1])
             value, excess = _loss_and_gap(loss, alpha, cap, z)
