@@ -89,6 +89,7 @@ def test_a_folder_is_predicted_in_parts_like_its_files(trained, rows, tmp_path, 
     pd.testing.assert_frame_equal(pd.read_csv("all.csv"), together)
 
 
+@pytest.mark.slow
 def test_hierarchical_models_are_compared_by_default_for_few_features(
     mtlrun, rows, tmp_path, monkeypatch
 ):

@@ -347,6 +347,7 @@ def test_misspelled_options_are_rejected():
 # --- stored jobs ---
 
 
+@pytest.mark.slow
 def test_a_new_method_computes_only_itself_and_a_new_table_computes_everything(
     tmp_path,
 ):

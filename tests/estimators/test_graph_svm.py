@@ -389,6 +389,7 @@ def test_the_kernel_svm_is_libsvm_with_the_multi_task_kernel(tasks, gram, graph)
     ).objective_[-1] * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gram", ["precomputed", "on_the_fly"])
 def test_the_kernel_svm_without_intercept_solves_the_problem_of_the_linear_one(
     tasks, words, gram

@@ -56,6 +56,7 @@ def rejected(scenario, slope_std=0.0, n_tables=60):
     return jointly / n_tables, single / n_tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["along time", "curve", "noise", "heavy tails"])
 def test_slopes_do_not_seem_to_differ_where_an_assumption_fails(scenario):
     # Above 8% plus 2.3 standard errors. Without checks .97, .7, .23 and .08 rejected.

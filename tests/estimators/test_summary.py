@@ -91,6 +91,7 @@ def test_r2_is_that_of_nakagawa_and_schielzeth():
     assert between["high"] == interval.share_high > between["estimate"]
 
 
+@pytest.mark.slow
 def test_intervals_of_standard_deviations_cover_the_truth():
     covered = []
     for seed in range(12):
@@ -102,6 +103,7 @@ def test_intervals_of_standard_deviations_cover_the_truth():
     assert 0.88 <= np.mean(covered) <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_a_printed_summary_fits_a_terminal(model):
     X, y, task = table()

@@ -103,6 +103,7 @@ def test_chains_of_files_are_followed(lab, child):
     validate_file(lab.root / "last.yaml")
 
 
+@pytest.mark.slow
 def test_a_shipped_experiment_can_be_extended(lab):
     text = CHILD.replace("base.yaml", "dcrmtl/table2") + "deviations: [ours]\n"
     experiment = load_experiment(lab.write(text, "child.yaml"), profile="smoke")

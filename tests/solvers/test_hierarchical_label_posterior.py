@@ -66,6 +66,7 @@ def test_variances_of_log_odds_are_those_of_one_large_regression(n):
     assert_allclose(posterior.variances(A, -1), new, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_leave_one_out_losses_match_fits_without_the_row():
     X, y, ids = table()
     m, columns = laplace(X, y, ids)

@@ -56,6 +56,7 @@ def test_without_variance_of_levels_the_criterion_is_that_of_laplace():
     assert_allclose(value.gradient[others], laplace.gradient[others], atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sd", [1.0, 6.0])
 def test_levels_and_probabilities_are_near_the_exact_ones(sd):
     X, y, ids = table(seed=1, T=500, rows=(2, 4), sd=sd)
