@@ -413,8 +413,15 @@ def levels(seed, T, n, std, slope_std=0.0):
     return x[:, None], y, ids
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("T", "std"), [(2, 0.5), (4, 2.0), (10, 0.5), (11, 2.0)])
+@pytest.mark.parametrize(
+    ("T", "std"),
+    [
+        (4, 2.0),
+        pytest.param(2, 0.5, marks=pytest.mark.slow),
+        pytest.param(10, 0.5, marks=pytest.mark.slow),
+        pytest.param(11, 2.0, marks=pytest.mark.slow),
+    ],
+)
 def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
     covered = []
     widths = []
