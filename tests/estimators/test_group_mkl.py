@@ -285,7 +285,7 @@ def test_a_precomputed_kernel_with_the_wrong_size_is_rejected(ragged):
 
 
 def test_fewer_samples_than_folds_are_rejected():
-    with pytest.raises(ValueError, match="5 folds need as many rows, there are 4"):
+    with pytest.raises(ValueError, match="there are 4"):
         next(
             TaskStratifiedKFold(5).split(
                 np.zeros((4, 1)), [0, 1] * 2, task_id=[0, 0, 1, 1]

@@ -94,7 +94,7 @@ def test_a_saved_model_carries_no_rows_and_says_what_it_did_not_check():
     model = HierarchicalMTL("diagonal").fit(X, y, task_id=task)
     saved = pickle.loads(pickle.dumps(model))
     assert saved._rows is None
-    assert "unchecked: independent rows and linear effects" in saved.test().assumes
+    assert "unchecked: independent rows" in saved.test().assumes
     assert "unchecked" not in model.test().assumes
 
 
@@ -105,7 +105,7 @@ def test_unequal_noise_is_noticed_in_sums_of_rows():
     y = X.sum(axis=1) + np.where(task % 2 == 1, 4.0, 1.0) * rng.normal(size=360)
     model = HierarchicalMTL("diagonal").fit(X, y, task_id=task)
     saved = pickle.loads(pickle.dumps(model))
-    assert "noise that differs between tasks" in saved.test("slopes").assumes
+    assert "noise that differs" in saved.test("slopes").assumes
 
 
 def test_a_common_curve_of_log_odds_does_not_look_like_different_slopes():
