@@ -83,3 +83,10 @@ def test_a_tuned_model_checks_arrays_as_scikit_learn_does(name):
         model.predict(array[:, :1])
     with pytest.warns(UserWarning, match="without feature names"):
         model.predict(X)
+
+
+def test_a_method_that_is_fitted_to_an_array_forgets_the_names_of_a_frame():
+    X, y = table()
+    model = build({"estimator": "IndependentRidge"}).fit(X, y, task_id=TASKS)
+    model.fit(X.to_numpy(), y, task_id=TASKS)
+    assert not hasattr(model, "feature_names_in_")
