@@ -62,6 +62,26 @@ def test_slopes_rarely_seem_to_differ_where_an_assumption_fails(scenario):
     assert max(rejected(scenario, n_tables=12)) < 0.4
 
 
+def test_noise_that_differs_does_not_look_like_different_slopes():
+    # With equal noise in the test, both p-values are .1.
+    X, y, task = table("noise", 28)
+    model = HierarchicalMTL("diagonal").fit(X, y, task_id=task)
+    assert model.test("slopes", draws=199).p_value > 0.3
+    assert model.test(0).p_value > 0.3
+
+
+def test_levels_of_tasks_that_drift_slowly_are_called_untestable():
+    rng = np.random.default_rng(0)
+    task, time = np.divmod(np.arange(600), 30)
+    y = rng.normal(size=(20, 30)).cumsum(axis=1).ravel()
+    model = HierarchicalMTL("diagonal").fit(time[:, None], y, task_id=task)
+    assert "slow drift" in model.test("all").untestable
+    steady = HierarchicalMTL("diagonal").fit(
+        time[:, None], np.diff(y, prepend=0), task_id=task
+    )
+    assert steady.test("all").untestable == ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", ["along time", "curve", "noise", "heavy tails"])
 def test_slopes_do_not_seem_to_differ_where_an_assumption_fails(scenario):
