@@ -4,6 +4,7 @@ import ctypes
 import faulthandler
 import functools
 import gc
+import html
 import itertools
 import json
 import os
@@ -36,6 +37,8 @@ from covering import covering_combinations
 from laboratory import lab  # noqa: F401
 from limits import cache_memory, free_memory  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401
+
+from mtlrun.show import drawing
 
 # Property tests use the same few examples in each run; with --all-pairs they use many,
 # and different ones each time. They have no deadline: on a busy machine an example may
@@ -113,20 +116,37 @@ def few_trees() -> Iterator[None]:
         yield
 
 
-#: Draws a figure; most tests leave figures blank.
-DRAW = Figure.draw
+def empty_svg(picture: Any, name: str) -> str:
+    """Return a picture of a page without lines, with the text for screen readers."""
+    return f'<svg role="img" aria-label="{html.escape(picture.alt)}"></svg>'
+
+
+def empty_panels(picture: Any, name: str) -> list[str]:
+    """Return the panels of a picture of a page without lines."""
+    return [empty_svg(picture, name) for _ in picture.panels]
+
+
+#: What draws, as the owner, the name and what most tests have in its place.
+BLANK: list[tuple[Any, str, Callable[..., Any]]] = [
+    (Figure, "draw", lambda figure, renderer: None),
+    (drawing, "inline_svg", empty_svg),
+    (drawing, "panel_svgs", empty_panels),
+]
+DRAWN = [(owner, name, getattr(owner, name)) for owner, name, _ in BLANK]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def blank_figures(request: pytest.FixtureRequest) -> Iterator[None]:
     """Leave figures blank, except in modules and tests with the marker ``rendered``.
 
-    Rendering the figures of its page took half of the time of a comparison. They are
-    made with all lines and texts, so that an error in making them is noticed.
+    Rendering the figures of its page took half of the time of a comparison, and making
+    their axes half of the rest. Other figures are made with all lines and texts, so
+    that an error in making them is noticed.
     """
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("rendered") is None:
-            patch.setattr(Figure, "draw", lambda figure, renderer: None)
+            for part in BLANK:
+                patch.setattr(*part)
         yield
 
 
@@ -135,7 +155,8 @@ def rendered_figures(request: pytest.FixtureRequest) -> Iterator[None]:
     """Render the figures of a test with the marker ``rendered``."""
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("rendered") is not None:
-            patch.setattr(Figure, "draw", DRAW)
+            for part in DRAWN:
+                patch.setattr(*part)
         yield
 
 

@@ -75,6 +75,7 @@ def test_the_nearest_tests_have_the_name_of_the_file(mutation):
     assert nearest == "tests/test_metrics.py"
 
 
+@pytest.mark.slow
 def test_an_absent_file_is_named():
     command = [sys.executable, str(SCRIPT), "mtlrun/no_such_file.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
@@ -166,8 +165,9 @@ def inline_figure(figure: Figure, name: str, alt: str) -> str:
     stream = io.BytesIO()
     with drawing_style(), quiet_glyphs():
         figure.set_facecolor("none")
-        for axes in figure.findobj(Axes):
-            axes.set_facecolor("none")
+        for axes in figure.axes:
+            for part in (axes, *axes.child_axes):
+                part.set_facecolor("none")
         # `savefig` would lay out and draw everything twice.
         metadata = {"Date": None, "Creator": None}
         FigureCanvasSVG(figure).print_svg(stream, metadata=metadata)

@@ -191,6 +191,7 @@ def test_debug_prints_a_traceback(mtlrun, failing, error):
     )  # --debug does not carry over to the next command.
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_not_an_error():
     run = subprocess.run(
         f"{sys.executable} -m mtlrun list datasets | true; exit ${{PIPESTATUS[0]}}",

@@ -126,6 +126,7 @@ def assert_told(code, err, place, remedy):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_compare_reports_a_full_disk(on_full_disk, table):
     before = table.read_bytes()
     words = ("--target", "y", "--task", "task", "--drop", "note")

@@ -136,7 +136,7 @@ def test_unsafe_addresses_are_not_fetched(mtlrun, write_card, tmp_path, url):
     text = _harmless(
         mtlrun("data", "fetch", "mine", "--data-dir", "data", "--url", url, "--yes")
     )
-    assert "only https addresses are fetched" in text or "no address" in text
+    assert "only https" in text or "no address" in text
     assert [path.name for path in (tmp_path / "data").iterdir()] == ["cards"]
 
 
@@ -372,4 +372,4 @@ def test_predict_rejects_a_model_whose_trees_contain_a_cycle(mtlrun, tmp_path):
         "model.skops: a HistGradientBoostingRegressor in it is damaged or forged"
         in text
     )
-    assert "get it from somebody you trust" in " ".join(text.split())
+    assert "you trust" in " ".join(text.split())

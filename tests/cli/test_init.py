@@ -22,6 +22,7 @@ from mtlrun.utils.io import datasets_dir
 CARDS = sorted(datasets_dir().glob("*.yaml"))
 
 
+@pytest.mark.slow
 def test_every_data_set_gets_a_valid_file(tmp_path):
     for path in CARDS:
         text = training_file(read_card(path), None, "a.yaml")
@@ -94,6 +95,7 @@ def test_features_are_standardized_unless_they_are_strings(mtlrun):
     )
 
 
+@pytest.mark.slow
 def test_the_table_of_a_comparison_with_categories_can_be_trained(mtlrun, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"task": np.repeat(["a", "b"], 30), "x": rng.normal(size=60)})
@@ -164,6 +166,7 @@ def test_simulated_strings_are_recognized_by_their_source():
     )
 
 
+@pytest.mark.slow
 def test_a_written_experiment_is_reproduced_without_edits(mtlrun, tmp_path):
     assert mtlrun("init", "--experiment", "table1").exit_code == 0
     checked = mtlrun("validate", "table1.yaml")

@@ -231,7 +231,7 @@ def test_the_leaderboard_is_printed_and_kept_if_the_model_cannot_be_saved(
         "compare", "grades.csv", *COLUMNS, "--methods", "made_methods:Unsaved", "-q"
     )
     assert done.exit_code == 2, done.output
-    assert "cannot be saved without pickle" in done.stderr
+    assert "without pickle" in done.stderr
     first_row = done.stdout.splitlines()[5]
     assert "Unsaved" in first_row
     folder = tmp_path / "results/runs/compare/grades"

@@ -53,9 +53,7 @@ def test_a_method_that_does_not_fit_into_memory_gets_a_row_with_the_reason(
     )
     rows = {row["method"]: row for row in board["methods"]}
     assert rows["JointFeatureMTL"]["score"] is None
-    assert (
-        "3 features and 3 tasks needs 1e+06 GB" in rows["JointFeatureMTL"]["errors"][0]
-    )
+    assert "needs 1e+06 GB" in rows["JointFeatureMTL"]["errors"][0]
     assert "Use fewer features" in rows["JointFeatureMTL"]["errors"][0]
     assert rows["IndependentRidge"]["score"] is not None
 

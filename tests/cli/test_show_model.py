@@ -45,6 +45,7 @@ def test_show_prints_the_summary_of_a_model_in_80_columns(mtlrun, folder):
     assert max(map(len, text.splitlines())) <= 80
 
 
+@pytest.mark.slow
 def test_the_summary_of_a_saved_model_names_columns_and_the_unit_of_the_target(
     mtlrun, tmp_path
 ):

@@ -83,7 +83,7 @@ def test_ragged_and_shared_tables_and_classes_are_read():
     )
     assert classes.tasks == ["L", "M", "S"]
     assert (classes.y.sum(axis=1) == -1).all()  # One class of three
-    with pytest.raises(DataError, match="by group and by time at once"):
+    with pytest.raises(DataError, match="group and by time"):
         dataset_of(frame, targets=("y",), task="school", group="a", time="b")
     with pytest.raises(UnknownNameError, match="'maybe'"):
         dataset_of(
@@ -296,7 +296,7 @@ def test_related_tasks_gain_and_an_unrelated_task_loses():
 def test_test_rows_may_have_unseen_tasks_and_weights():
     frame = schools(6, 14).assign(w=1.0)
     new = schools(7, 5, seed=1).assign(w=1.0)
-    with pytest.raises(DataError, match="1 task occurs only in the test rows: s6"):
+    with pytest.raises(DataError, match="test rows: s6"):
         mtlrun.compare(frame, target="y", task="school", test=new, weight="w", **FEW)
     result = mtlrun.compare(
         frame, target="y", task="school", test=new, weight="w", unseen="mean", **FEW
@@ -335,7 +335,7 @@ def test_binary_shared_targets_may_be_missing_and_are_calibrated():
     chances = result.model.probabilities(X)
     assert chances.shape == (80, 2)
     assert abs(chances[:, 0].mean() - (Z[:, 0] > 0).mean()) < 0.1
-    with pytest.raises(ConfigError, match="needs targets that are labels"):
+    with pytest.raises(ConfigError, match="targets that are labels"):
         mtlrun.compare(schools(), target="y", task="school", calibrate=True, **FEW)
 
 
@@ -347,6 +347,7 @@ def test_misspelled_options_are_rejected():
 # --- stored jobs ---
 
 
+@pytest.mark.slow
 def test_a_new_method_computes_only_itself_and_a_new_table_computes_everything(
     tmp_path,
 ):

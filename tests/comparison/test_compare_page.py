@@ -32,6 +32,7 @@ def test_coefficients_of_one_model_for_all_tasks_are_one_row():
 
 
 @pytest.mark.slow
+@pytest.mark.rendered
 @pytest.mark.parametrize(
     ("method", "intervals"), [("HierarchicalMTL", True), ("GraphMTL", False)]
 )

@@ -76,10 +76,7 @@ def test_the_curve_ends_at_the_verdict_and_is_stored(tmp_path):
     np.testing.assert_allclose(
         pd.read_csv(tmp_path / "out" / "curve.csv")["gain"], curve["gain"]
     )
-    assert (
-        "Gain against rows per task"
-        in (tmp_path / "out" / "leaderboard.html").read_text()
-    )
+    assert "against rows" in (tmp_path / "out" / "leaderboard.html").read_text()
     cells = {
         path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").iterdir()
     }

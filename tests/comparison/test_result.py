@@ -150,6 +150,7 @@ def test_predictions_have_the_names_of_the_table_and_agree_everywhere(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FEW[1:])
 def test_probabilities_refer_to_the_labels_and_sum_to_one(frame, results, case):
     result = results[case]

@@ -272,6 +272,7 @@ def test_clipped_cells_are_the_nearest_of_the_others(tmp_path):
     assert "clinics.csv:59" in edit
 
 
+@pytest.mark.slow
 def test_a_training_names_what_can_change_its_answer_and_drops_it_on_demand(tmp_path):
     path, _ = messy(tmp_path)
     out = tmp_path / "out"

@@ -113,7 +113,7 @@ def test_times_may_be_given_if_they_are_known(load):
 
 
 def test_weights_that_are_all_0_or_not_weights_are_rejected(load):
-    with pytest.raises(DataError, match="all rows have weight 0"):
+    with pytest.raises(DataError, match="rows have weight 0"):
         load(schools().assign(w=0.0), **ROLES, weight="w")
     for wrong in (-0.5, "", "heavy", np.inf):
         frame = schools().astype({"w": object})
@@ -422,7 +422,7 @@ def test_the_task_may_be_the_group_but_no_other_column_has_two_roles(load):
     ):
         with pytest.raises(DataError, match="two roles"):
             load(schools(), **ROLES, **roles)
-    with pytest.raises(DataError, match="Choose group or time"):
+    with pytest.raises(DataError, match="group or time"):
         load(schools(), **ROLES, group="form", time="day")
 
 

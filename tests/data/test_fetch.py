@@ -198,7 +198,7 @@ def test_addresses_are_tried_in_order_and_all_failures_are_reported(
         f"Its content must have sha256 {SHA}, {len(CONTENT)} bytes.",
     ]:
         assert line in text.splitlines()
-    assert "/page: a web page instead of the file;" in text
+    assert "/page: a web page" in text
     assert not lacking(text, "/pointer", "Git LFS")
     assert f"{len(CONTENT) + (1 << 16)} bytes" in text
     assert left(tmp_path) == []
@@ -429,7 +429,7 @@ def test_circular_redirects_are_rejected(tmp_path: Path, server: Server) -> None
     ],
 )
 def test_only_https_is_allowed(tmp_path: Path, url: str) -> None:
-    with pytest.raises(DataError, match="only https addresses are fetched"):
+    with pytest.raises(DataError, match="only https"):
         download(url, tmp_path / "x.part", limit=10)
     assert list(tmp_path.iterdir()) == []
 
@@ -447,7 +447,7 @@ def test_the_loopback_is_allowed_only_for_explicit_addresses(
 def test_an_explicit_address_with_other_content_is_rejected(
     tmp_path: Path, server: Server
 ) -> None:
-    with pytest.raises(DataError, match="the content is not a file of mine"):
+    with pytest.raises(DataError, match="a file of mine"):
         fetch_dataset(
             make_card(), data_dir=tmp_path, url=server.url("/a.bin", serve(b"else"))
         )
@@ -485,7 +485,7 @@ def test_existing_files_are_verified_and_not_downloaded(
     card = make_card(urls=[Url(url="https://127.0.0.1:9/never-asked")])
     assert [f.name for f in fetch_dataset(card, data_dir=tmp_path)] == ["a.bin"]
     (tmp_path / "f" / "a.bin").write_bytes(b"damaged")
-    with pytest.raises(DataError, match="the content is not that of"):
+    with pytest.raises(DataError, match="content is not that"):
         fetch_dataset(card, data_dir=tmp_path)
 
 

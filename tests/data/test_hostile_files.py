@@ -140,7 +140,7 @@ def test_tar_members_that_point_elsewhere_are_rejected(
             ("folder", tarfile.DIRTYPE, b"", ""),
         ),
     ]
-    with pytest.raises(DataError, match="the content is not a file of mine"):
+    with pytest.raises(DataError, match="a file of mine"):
         add(tmp_path, pack(tarred(*links)))
     assert not (tmp_path / "data").exists()
     assert add(tmp_path, pack(tarred(*links, ("../../good", reg, CONTENT, "")))) == [
@@ -151,9 +151,9 @@ def test_tar_members_that_point_elsewhere_are_rejected(
 
 def test_the_last_of_several_members_with_the_same_name_counts(tmp_path: Path) -> None:
     reg, sym = tarfile.REGTYPE, tarfile.SYMTYPE
-    with pytest.raises(DataError, match="not a file of mine"):
+    with pytest.raises(DataError, match="file of mine"):
         add(tmp_path, tarred(("a", reg, CONTENT, ""), ("a", sym, b"", "/etc/passwd")))
-    with pytest.raises(DataError, match="not a file of mine"):
+    with pytest.raises(DataError, match="file of mine"):
         add(tmp_path, zipped([("a", CONTENT), ("a", b"other")]))
     assert add(tmp_path, zipped([("a", b"other"), ("A", b"more"), ("a", CONTENT)])) == [
         "data/f/a.txt"

@@ -130,6 +130,7 @@ def test_files_with_other_content_are_rejected(id, tmp_path):
         load_dataset(id, data_dir=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", FORMATS)
 def test_if_they_are_missing_the_table_prints_the_remedy(
     id, tmp_path, monkeypatch, lacking

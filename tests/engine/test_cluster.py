@@ -249,7 +249,7 @@ def test_blocks_of_one_fit_run_on_the_cluster_through_joblib(cluster):
 
 def test_workers_with_other_sources_are_rejected(cluster, monkeypatch):
     monkeypatch.setattr("mtlrun.parallel.cluster.sources", os.getpid)
-    with pytest.raises(ConfigError, match="different version of the mtlrun sources"):
+    with pytest.raises(ConfigError, match="the mtlrun sources"):
         next(Pool(backend="dask", scheduler=cluster).run(len, iter([(0, ("x",))])))
 
 
@@ -306,9 +306,7 @@ def test_a_late_worker_with_other_sources_ends_the_run(cluster, tmp_path):
 
     done = []
     try:
-        with pytest.raises(
-            ConfigError, match="different version of the mtlrun sources"
-        ):
+        with pytest.raises(ConfigError, match="the mtlrun sources"):
             done.extend(Pool(backend="dask", scheduler=cluster).run(work, units()))
     finally:
         for process in late:

@@ -148,6 +148,7 @@ def watched(*_):
     return os.getpid(), any("watch" in thread.name for thread in threading.enumerate())
 
 
+@pytest.mark.slow
 def test_the_replacement_of_a_grown_process_ends_with_its_parent_too():
     with Pool(seconds=60).keep_workers() as pool:
         ((_, grown),) = pool.run(grow, [("a", ())])
@@ -268,6 +269,7 @@ def test_work_continues_after_the_fork_server_dies():
     assert set(statuses) <= {OK, FAILED}
 
 
+@pytest.mark.slow
 def test_no_process_remains_after_a_pool_ends():
     with Pool(2).keep_workers() as pool:
         running = {os.getppid, os.getpid}
@@ -279,6 +281,7 @@ def test_no_process_remains_after_a_pool_ends():
             os.kill(pid, 0)
 
 
+@pytest.mark.slow
 def test_a_separate_process_gives_the_same_results_as_a_forked_one(monkeypatch):
     monkeypatch.setattr("mtlrun.parallel.pool.create_workers", separate_workers)
     units = [*UNITS, ("dead", ("die", 0)), ("last", ("return", 6))]

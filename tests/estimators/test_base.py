@@ -62,7 +62,7 @@ def test_a_target_without_ids_is_a_single_task(ragged):
     model = IndependentRidge().fit(X, y)
     assert model.coef_.shape == (1, 4)
     assert model.predict(X).shape == (60,)
-    with pytest.raises(ValueError, match="fitted on one task without ids"):
+    with pytest.raises(ValueError, match="without ids"):
         model.predict(X, task_id=np.zeros(60))
 
 
@@ -155,7 +155,7 @@ def test_the_task_column_of_a_frame_is_given_by_name_or_position(ragged, column)
         model.predict(frame),
         IndependentRidge().fit(X, y, task_id=ids).predict(X, task_id=ids),
     )
-    with pytest.raises(ValueError, match="feature names should match"):
+    with pytest.raises(ValueError, match="names should match"):
         model.predict(frame.rename(columns={"p": "w"}))
 
 
@@ -209,7 +209,7 @@ def test_a_list_of_arrays_is_rejected_with_the_remedy(ragged):
 
 def test_ids_with_a_two_dimensional_target_are_rejected(ragged):
     X, y, ids = ragged
-    with pytest.raises(ValueError, match="a 2-D y already has one column per task"):
+    with pytest.raises(ValueError, match="one column per task"):
         IndependentRidge().fit(X, np.column_stack([y, y]), task_id=ids)
 
 
@@ -449,7 +449,7 @@ def test_nullable_columns_are_labels_and_targets(ragged):
 
 
 def test_labels_of_mixed_types_are_rejected(ragged):
-    with pytest.raises(ValueError, match="y mixes strings with other types"):
+    with pytest.raises(ValueError, match="mixes strings"):
         IndependentLogistic().fit(ragged[0], np.array(["yes", 0] * 30, dtype=object))
 
 

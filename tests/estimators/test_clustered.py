@@ -164,6 +164,7 @@ def test_parallel_tasks_cost_the_same_in_any_group(seed):
     assert move_tasks(W, groups) == groups
 
 
+@pytest.mark.slow
 def test_a_common_model_and_a_low_rank_part_are_separated():
     rng = np.random.default_rng(4)
     common, part = (

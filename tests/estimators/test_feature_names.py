@@ -73,7 +73,7 @@ def test_a_tuned_model_checks_arrays_as_scikit_learn_does(name):
     X, y = table()
     array = X.to_numpy()
     model = TUNED[name].fit(X, y)
-    with pytest.warns(UserWarning, match="does not have valid feature names"):
+    with pytest.warns(UserWarning, match="valid feature names"):
         model.predict(array)
     # A fit to an array forgets the names of the frame before.
     model.fit(array, y)
@@ -81,5 +81,12 @@ def test_a_tuned_model_checks_arrays_as_scikit_learn_does(name):
     assert model.n_features_in_ == 2
     with pytest.raises(ValueError, match="expecting 2 features"):
         model.predict(array[:, :1])
-    with pytest.warns(UserWarning, match="was fitted without feature names"):
+    with pytest.warns(UserWarning, match="without feature names"):
         model.predict(X)
+
+
+def test_a_method_that_is_fitted_to_an_array_forgets_the_names_of_a_frame():
+    X, y = table()
+    model = build({"estimator": "IndependentRidge"}).fit(X, y, task_id=TASKS)
+    model.fit(X.to_numpy(), y, task_id=TASKS)
+    assert not hasattr(model, "feature_names_in_")

@@ -140,7 +140,7 @@ def test_a_fudge_factor_of_zero_is_rejected():
 @pytest.mark.parametrize("solver", ["sylvester", "eigen"])
 def test_solvers_for_shared_designs_reject_ragged_tasks(solver):
     X, Y = problem()
-    with pytest.raises(ValueError, match="needs one design for all tasks"):
+    with pytest.raises(ValueError, match="one design"):
         FETR(w_solver=solver).fit(X, Y[:, 0], task_id=np.arange(60) % 3)
 
 

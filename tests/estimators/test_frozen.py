@@ -267,13 +267,13 @@ def test_other_numbers_need_a_raised_version_and_a_raised_version_other_numbers(
     with monkeypatch.context() as patch:
         for method, function in longer.items():
             patch.setattr(norms.TraceNorm, method, function)
-        with pytest.raises(AssertionError, match="raise the version of what changed"):
+        with pytest.raises(AssertionError, match="raise the version"):
             test_the_stored_solution_is_reproduced(case, judge)
         raised = replace(info, changes=[*info.changes, "a longer step"])
         monkeypatch.setitem(METHODS, name, raised)
         with pytest.raises(pytest.fail.Exception, match="--write"):
             test_the_stored_solution_is_reproduced(case, judge)
-    with pytest.raises(pytest.fail.Exception, match="take the raised version back"):
+    with pytest.raises(pytest.fail.Exception, match="version back"):
         test_the_stored_solution_is_reproduced(case, judge)
 
 

@@ -352,9 +352,7 @@ def test_invalid_strings_are_rejected(words, estimator):
     with pytest.raises(ValueError, match=r"59.*2.*'J'.*IUPAC"):
         model.fit([*X[:-1], b"AJGTACGT"], y, task_id=ids)
     model.fit(X, y, task_id=ids)
-    with pytest.raises(
-        ValueError, match="strings of 4 letters, fitted on strings of 8"
-    ):
+    with pytest.raises(ValueError, match="strings of 8"):
         model.predict(["ACGT"], task_id=["fly"])
     with pytest.raises(ValueError, match="task_id"):
         model.fit(X, y, task_id=ids[:-1])
@@ -389,6 +387,7 @@ def test_the_kernel_svm_is_libsvm_with_the_multi_task_kernel(tasks, gram, graph)
     ).objective_[-1] * (1 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gram", ["precomputed", "on_the_fly"])
 def test_the_kernel_svm_without_intercept_solves_the_problem_of_the_linear_one(
     tasks, words, gram
@@ -569,7 +568,7 @@ def test_invalid_data_are_rejected(tasks, estimator):
     ):
         estimator.fit(X, third, task_id=ids)
     Y = np.column_stack([y, np.full(90, np.nan)])
-    with pytest.raises(ValueError, match="task 1 has no rows"):
+    with pytest.raises(ValueError, match="has no rows"):
         estimator.fit(X, Y)
     with pytest.raises(ValueError, match="'c'"):
         estimator.fit(X, y, task_id=ids, sample_weight=(ids != "c").astype(float))

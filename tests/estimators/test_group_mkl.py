@@ -5,7 +5,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import skops.io
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -18,6 +17,7 @@ from mtlrun.estimators.mkl import (
     IndependentMKLClassifier,
     SharedMKLClassifier,
 )
+from mtlrun.model.files import import_skops
 from mtlrun.solvers.mkl.kernels import (
     GaussianKernel,
     LinearKernel,
@@ -189,6 +189,8 @@ def test_a_warm_start_keeps_matrices_and_solution(ragged):
 
 def test_a_model_of_named_kernels_is_saved_without_kernel_objects(ragged):
     X, y, ids = ragged
+    # As mtlrun imports it: otherwise it imports torch, which takes seconds.
+    skops = import_skops()
     for kernels in (None, SOME):
         model = GroupMKLClassifier(kernels=kernels).fit(X, y, task_id=ids)
         archive = skops.io.dumps(model)
@@ -283,7 +285,7 @@ def test_a_precomputed_kernel_with_the_wrong_size_is_rejected(ragged):
 
 
 def test_fewer_samples_than_folds_are_rejected():
-    with pytest.raises(ValueError, match="5 folds need as many rows, there are 4"):
+    with pytest.raises(ValueError, match="there are 4"):
         next(
             TaskStratifiedKFold(5).split(
                 np.zeros((4, 1)), [0, 1] * 2, task_id=[0, 0, 1, 1]

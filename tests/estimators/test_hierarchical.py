@@ -413,7 +413,15 @@ def levels(seed, T, n, std, slope_std=0.0):
     return x[:, None], y, ids
 
 
-@pytest.mark.parametrize(("T", "std"), [(2, 0.5), (4, 2.0), (10, 0.5), (11, 2.0)])
+@pytest.mark.parametrize(
+    ("T", "std"),
+    [
+        (4, 2.0),
+        pytest.param(2, 0.5, marks=pytest.mark.slow),
+        pytest.param(10, 0.5, marks=pytest.mark.slow),
+        pytest.param(11, 2.0, marks=pytest.mark.slow),
+    ],
+)
 def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
     covered = []
     widths = []
@@ -431,6 +439,7 @@ def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
     assert np.median(widths) < (2.2 if T > 2 else 4.6) * known_std
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", ["scalar", "full"])
 def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
     rng = np.random.default_rng(0)
@@ -871,6 +880,7 @@ def test_units_and_offset_of_the_targets_change_no_prior(seed, prior):
     assert other.labels_.tolist() == plain.labels_.tolist()
 
 
+@pytest.mark.slow
 def test_names_and_order_of_the_tasks_change_no_clusters():
     rng = np.random.default_rng(5)
     X, y, ids, _ = table(3, T=12, n=9, noise=1.0, spread=(1.0, 0.8, 0.8))

@@ -100,6 +100,7 @@ def test_a_single_task_is_logistic_regression():
     assert_allclose(estimates.alone, estimates.pooled, atol=2e-3)
 
 
+@pytest.mark.slow
 def test_partial_pooling_predicts_better_than_separate_or_pooled_models():
     scores = []
     for seed in range(4):

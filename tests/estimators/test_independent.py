@@ -435,3 +435,40 @@ def test_columns_of_mixed_scales_have_no_shared_products():
     model = IndependentLasso(1.0, max_iter=20)
     data = TaskData(X, Y, np.arange(2))
     assert model._from_shared_products(data) is None
+
+
+# ------------------------------------------------------- what a fit says of itself
+
+
+def hard_and_easy_rows():
+    """Return the rows of a task that takes many steps, before one that takes few."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat(["a", "b"], 60)
+    X = rng.normal(size=(120, 4))
+    X[ids == "a"] = X[ids == "a"] * [1, 30, 1, 1] + 5
+    y = np.where(ids == "a", X[:, 2] + rng.normal(size=120) > 5, X[:, 2] > 0)
+    return X, y, ids
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_iterations_and_convergence_are_those_of_the_slowest_task():
+    X, y, ids = hard_and_easy_rows()
+    model = IndependentSVC(tol=1e-6, max_iter=50)
+    first, last = (
+        clone(model).fit(X[ids == name], y[ids == name], task_id=ids[ids == name])
+        for name in "ab"
+    )
+    assert last.converged_
+    assert first.n_iter_ > last.n_iter_
+    model.fit(X, y, task_id=ids)
+    assert model.n_iter_ == first.n_iter_
+    assert not model.converged_
+
+
+def test_the_gap_of_a_lasso_is_within_its_tolerance():
+    X, Y = problem(40, 6, 1)
+    y = Y[:, 0]
+    for model in (IndependentLasso, PooledLasso):
+        exact = model(tol=1e-12).fit(X, y).objective_[-1]
+        reached = model(tol=1e-3).fit(X, y).objective_[-1]
+        assert exact <= reached <= exact + 1e-3 * (y @ y)

@@ -168,9 +168,7 @@ def test_fits_that_exceed_the_memory_are_rejected_before_they_start(model, free_
     free_memory(1000.0, always=True)
     X, y, ids = make("ragged")
     model = clone(model)
-    with pytest.raises(
-        MemoryLimitError, match="500 rows, 50 features and 10 tasks"
-    ) as caught:
+    with pytest.raises(MemoryLimitError, match="500 rows, 50 features") as caught:
         model.fit(X, np.where(y > 0, 1, -1), task_id=ids)
     assert type(model).__name__ in caught.value.message
     assert caught.value.remedy

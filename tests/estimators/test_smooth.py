@@ -985,6 +985,7 @@ def labelled_table(seed=11, n_tasks=15, n=20):
     return X, y, task, rng.uniform(0.5, 2.0, len(task))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("max_exact_rows", [400, 10])
 def test_the_gradient_of_laplaces_criterion_matches_finite_differences(
     set_sizes, max_exact_rows

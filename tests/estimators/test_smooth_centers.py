@@ -1,6 +1,7 @@
 """Centers of smooth hierarchical models: how much depends on the choice of rows."""
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 from mtlrun.estimators import SmoothMTL, SmoothPooled, SmoothPooledClassifier
@@ -15,6 +16,7 @@ def rough_table(n_rows=240):
     return X, y, np.repeat(np.arange(6), n_rows // 6)
 
 
+@pytest.mark.slow
 def test_a_note_advises_more_centers_where_predictions_depend_on_them():
     X, y, task = rough_table()
     few = SmoothPooled(n_centers=40).fit(X, y, task_id=task)

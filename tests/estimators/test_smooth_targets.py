@@ -94,6 +94,7 @@ def test_leave_one_out_errors_of_targets_match_fits_without_the_row():
 # ---------------------------------------------------------------------- invariances
 
 
+@pytest.mark.slow
 def test_the_order_of_rows_columns_and_targets_does_not_matter(fitted):
     _, X, Y = fitted
     rng = np.random.default_rng(3)
@@ -155,6 +156,7 @@ def test_components_and_forests_are_mixed_with_the_targets(fitted):
         assert np.square(model.loo_ - Y).mean() < np.square(other.loo_ - Y).mean()
 
 
+@pytest.mark.slow
 def test_the_mixture_of_a_single_target_is_best_for_unseen_rows():
     X, Y = rows_and_targets()
     errors = []
@@ -322,6 +324,7 @@ def test_small_forests_are_left_out(monkeypatch):
 # ---------------------------------------------------------------------- work
 
 
+@pytest.mark.slow
 def test_models_of_the_same_rows_share_the_fits_of_single_targets(monkeypatch):
     X, Y = rows_and_targets()
     shapes = []

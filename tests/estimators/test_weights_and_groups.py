@@ -108,7 +108,7 @@ def test_a_row_of_weight_0_may_contain_anything_and_has_a_dual_variable_of_0(
     assert np.array_equal(model.dual_coef_, expected)
     assert not model.dual_coef_[unused].any()
     weights[ids == 2] = 0
-    with pytest.raises(ValueError, match="no row of positive weight"):
+    with pytest.raises(ValueError, match="of positive weight"):
         model.fit(X, y, sample_weight=weights, **arguments)
 
 

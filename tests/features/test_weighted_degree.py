@@ -202,9 +202,7 @@ def test_invalid_parameters_are_rejected(options, message):
 
 def test_strings_of_another_length_are_rejected_in_transform():
     transformer = WeightedDegree(degree=2).fit(["ACGT"])
-    with pytest.raises(
-        ValueError, match="strings of 3 letters, fitted on strings of 4"
-    ):
+    with pytest.raises(ValueError, match="strings of 4"):
         transformer.transform(["ACG"])
-    with pytest.raises(ValueError, match="hashed features have no names"):
+    with pytest.raises(ValueError, match="features have no names"):
         WeightedDegree(hash_bits=4).fit(["ACGT"]).get_feature_names_out()

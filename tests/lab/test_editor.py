@@ -87,6 +87,7 @@ def test_analyses_pass_and_their_mistakes_are_marked(change, good):
     assert VALIDATOR.is_valid({**TRACE, **change}) is good
 
 
+@pytest.mark.slow
 def test_all_shipped_files_pass():
     for path in configs_dir().glob("*/*.yaml"):
         content = load_file(path, path.name).data  # In YAML 1.2 `on` is a string.

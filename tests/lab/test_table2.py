@@ -72,6 +72,7 @@ def test_every_claim_of_the_demo_is_judged_on_its_simulated_data():
     assert quantities == {"seconds", "auc"}
 
 
+@pytest.mark.slow
 def test_interpretations_change_the_encoding_the_intercept_and_the_rules():
     def methods(reading):
         spec = under(load_experiment("table2", profile="quick"), reading).spec

@@ -162,6 +162,7 @@ def test_a_smooth_model_is_drawn_by_the_curve_of_its_first_numeric_column(
     assert ">day<" in file.read_text()
 
 
+@pytest.mark.slow
 def test_a_model_without_curves_is_rejected(tmp_path):
     folder = saved_model(tmp_path, milk_table(), "PooledRidge")
     with pytest.raises(UserError) as caught:
@@ -236,6 +237,7 @@ def test_a_constant_column_is_rejected(shared_rows):
     assert "--column" in caught.value.remedy
 
 
+@pytest.mark.slow
 @pytest.mark.rendered
 def test_the_title_names_the_method_and_not_the_target_scaling(folder, tmp_path):
     file = tmp_path / "curve.svg"

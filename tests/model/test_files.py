@@ -166,9 +166,7 @@ def test_fourier_features_may_precede_a_model(tmp_path):
 def test_unknown_types_are_rejected_unless_trusted(tmp_path):
     save_model(tmp_path, Model(PerTask(Foreign()).fit(X, Y), None, _facts()))
     name = f"{Foreign.__module__}.Foreign"
-    with pytest.raises(
-        UserError, match="contains types that mtlrun does not know"
-    ) as caught:
+    with pytest.raises(UserError, match="mtlrun does not know") as caught:
         load_model(tmp_path)
     assert caught.value.remedy is not None
     assert f"--trust {name}" in caught.value.remedy
@@ -309,9 +307,9 @@ def test_a_changed_character_in_any_file_is_rejected(tmp_path, name):
 
 
 def test_a_missing_folder_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"absent: no model here"):
+    with pytest.raises(DataError, match="absent: no model"):
         load_model(tmp_path / "absent")
-    with pytest.raises(DataError, match=r"absent: no model here"):
+    with pytest.raises(DataError, match="absent: no model"):
         load_model(tmp_path / "absent" / "model.skops")
 
 
@@ -421,13 +419,13 @@ def test_an_archive_that_expands_is_rejected_before_it_is_read(
     monkeypatch.setattr("skops.io.loads", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(DataError, match=r"model\.skops: ") as caught:
         load_model(tmp_path)
-    assert "Train the model again" in caught.value.remedy
+    assert "the model again" in caught.value.remedy
 
 
 def test_types_that_skops_cannot_store_are_reported(tmp_path):
     model = build("IndependentRidge").fit(X, Y)
     model.alpha = threading.Lock()
-    with pytest.raises(UserError, match="cannot be saved without pickle"):
+    with pytest.raises(UserError, match="without pickle"):
         save_model(tmp_path, Model(model, None, _facts()))
     assert not (tmp_path / "model.json").exists()
 
@@ -446,7 +444,7 @@ def test_tasks_go_by_name_and_unnamed_tasks_by_position():
     )
     assert counted.codes(["task 1", "3"], "x.csv").tolist() == [1, 3]
     assert counted.codes(np.array([0, 3]), "x.csv").tolist() == [0, 3]
-    with pytest.raises(UserError, match="data have 5 tasks, but the model has 4"):
+    with pytest.raises(UserError, match="the model has 4"):
         counted.codes(np.array([4]), "x.csv")
     with pytest.raises(UnknownNameError, match=r"2.*'e'"):
         model.codes(["a", "e"], "x.csv")

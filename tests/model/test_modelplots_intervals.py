@@ -156,6 +156,7 @@ def test_a_method_without_standard_deviations_has_intervals_but_no_shrinkage_plo
     assert result.exit_code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.rendered
 @pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
 def test_figures_with_intervals_are_drawn(folder, kind, tmp_path):
@@ -229,6 +230,7 @@ def test_coefficients_that_all_tasks_share_are_drawn_once(folder):
     assert "all tasks" in common.title
 
 
+@pytest.mark.slow
 def test_a_linear_model_of_many_tasks_shows_their_distribution(tmp_path):
     frame = shops(T=80, n=6)
     model = mtlrun.compare(

@@ -145,6 +145,7 @@ def test_unknown_and_too_many_tasks_are_refused(grown):
         checked_tasks(names, names)
 
 
+@pytest.mark.slow
 def test_labels_have_lines_of_probabilities():
     table = plants()
     table["tall"] = np.where(table.height > table.height.median(), "yes", "no")
@@ -165,6 +166,7 @@ def test_labels_have_lines_of_probabilities():
         assert y[0] < y[-1] <= 1
 
 
+@pytest.mark.slow
 def test_the_line_of_a_separate_model_is_not_called_multi_task():
     result = compared(plants(), ["IndependentRidge"])
     picture = task_picture(result.model, result.dataset, "water", ["bed 1"])
@@ -180,6 +182,7 @@ def test_the_line_of_a_separate_model_is_not_called_multi_task():
     assert np.abs(partial - y).max() > 0
 
 
+@pytest.mark.slow
 def test_tasks_of_another_size_have_axes_of_their_own():
     table = plants()
     table.loc[table.bed == "bed 1", ["water", "height"]] *= 100
@@ -191,6 +194,7 @@ def test_tasks_of_another_size_have_axes_of_their_own():
     assert small.get_xlim()[1] < 20
 
 
+@pytest.mark.slow
 def test_the_line_of_a_smooth_model_is_a_curve_with_its_band(tmp_path):
     table = plants().drop(columns=["light", "soil"])
     table["height"] = 10 * np.sin(table.water) + 0.3 * np.arange(len(table)) % 2
@@ -236,6 +240,7 @@ def test_a_kind_that_a_model_lacks_is_refused_with_those_that_it_has(grown, tmp_
         assert kind in run.stderr
 
 
+@pytest.mark.slow
 def test_tasks_of_equal_size_have_no_picture_of_gains_by_rows():
     table = plants().query("bed != 'bed 7'")
     result = compared(table, ["HierarchicalMTL", "IndependentRidge", "PooledRidge"])

@@ -351,6 +351,7 @@ def test_the_result_is_stationary_in_every_block(layout):
     assert_allclose(task.matrix, state.task.matrix, rtol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.every(3)
 @pytest.mark.parametrize("solver", ["eigen", "cg", "gradient", "sylvester", "closed"])
 def test_the_fit_does_not_depend_on_the_w_solver(solver):

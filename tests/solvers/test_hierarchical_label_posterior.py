@@ -70,7 +70,7 @@ def test_leave_one_out_losses_match_fits_without_the_row():
     X, y, ids = table()
     m, columns = laplace(X, y, ids)
     losses = []
-    for i in range(len(y)):
+    for i in np.flatnonzero(ids < 2):
         rest = np.arange(len(y)) != i
         fewer, _ = laplace(X[rest], y[rest], ids[rest], columns=columns)
         value = at_best_mean(fewer)
@@ -79,11 +79,10 @@ def test_leave_one_out_losses_match_fits_without_the_row():
         variance = fewer.posterior(value).variances(row, ids[i])
         averaged = averaged_odds(odds, variance)[0]
         losses.append(np.logaddexp(0.0, -y[i] * averaged))
-    expected = np.bincount(ids, losses)
-    assert_allclose(m.leave_one_out(at_best_mean(m)), expected, atol=0.15)
-    assert m.leave_one_out(at_best_mean(m)).sum() == pytest.approx(
-        expected.sum(), rel=0.01
-    )
+    expected = np.bincount(ids[ids < 2], losses)
+    of_tasks = m.leave_one_out(at_best_mean(m))
+    assert len(of_tasks) == 8
+    assert_allclose(of_tasks[:2], expected, rtol=0.02)
 
 
 def test_a_weight_of_two_equals_a_repeated_row_when_left_out():

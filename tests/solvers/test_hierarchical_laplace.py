@@ -161,6 +161,7 @@ def test_the_value_approaches_the_integral_with_more_rows_per_task(n):
 # ---------------------------------------------------------------------- the solver
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 10**6),
     name=st.sampled_from(["intercept", "scalar", "diagonal"]),
@@ -184,6 +185,7 @@ def test_the_criterion_never_increases_and_ends_with_a_certificate(seed, name):
     )
 
 
+@pytest.mark.slow
 def test_more_freedom_never_fits_worse():
     data = problem(*table(T=40, rows=(15, 30)), ridge=1e-3)
     names = ("none", "intercept", "scalar", "diagonal", "factor", "full")

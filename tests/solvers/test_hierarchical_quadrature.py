@@ -197,6 +197,7 @@ def maximum_likelihood(X, y, ids, n_tasks):
     return np.exp(best.x[1]), -best.fun, best.x[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sd", [1.0, 4.0])
 def test_estimates_from_pairs_are_near_the_exact_maximum_likelihood(sd):
     X, y, ids = simulated(3, sd)
@@ -236,6 +237,7 @@ def test_fits_where_laplace_suffices_do_not_change():
         assert fits[0].fit.path == fits[1].fit.path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["intercept", "diagonal"])
 def test_order_of_rows_names_of_tasks_and_names_of_classes_do_not_matter(name):
     X, y, ids = table(seed=1, T=150, rows=(1, 5), sd=3.0)
@@ -282,6 +284,7 @@ def test_every_task_twice_doubles_the_likelihood():
     assert_allclose(once.covariance_[0, 0], twice.covariance_[0, 0], rtol=1e-3)
 
 
+@pytest.mark.slow
 def test_auto_adds_a_slope_that_predicts_better():
     rng = np.random.default_rng(0)
     T, n = 300, 7

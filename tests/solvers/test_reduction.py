@@ -104,7 +104,7 @@ def test_warm_starts_and_given_bases_work(solve):
     assert_allclose(
         block.parts, solve(part, loss, ROBUST, form="paper").parts, atol=1e-6
     )
-    with pytest.raises(ValueError, match="rotation was prepared from other data"):
+    with pytest.raises(ValueError, match="from other data"):
         solve(part, loss, ROBUST, rotation=rotation)
     with pytest.raises(ValueError, match="form"):
         solve(data, loss, ROBUST, form="rotated")

@@ -149,7 +149,7 @@ def test_a_rotation_can_be_reused_with_other_weights(small):
     assert result.converged
     with pytest.raises(ValueError, match="other data"):
         solve_split(weighted, HingeLoss(), [SquaredFrobenius(1.0)], rotation=rotation)
-    with pytest.raises(ValueError, match="other data or weights"):
+    with pytest.raises(ValueError, match="data or weights"):
         solve_split(
             weighted, HingeLoss(), [SquaredFrobenius(1.0)], rotation=prepare(weighted)
         )

@@ -127,7 +127,7 @@ def test_errors_are_located():
 
 
 def test_deep_nesting_is_rejected_before_recursion():
-    with pytest.raises(ConfigError, match="nested more than 40 levels deep"):
+    with pytest.raises(ConfigError, match="more than 40 levels"):
         load_text("a: " + "[" * 100_000, "f")
 
 
@@ -140,9 +140,9 @@ def test_exploding_aliases_are_rejected():
 
 
 def test_unreadable_files_are_rejected(tmp_path):
-    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+    with pytest.raises(ConfigError, match="No such file"):
         load_file(tmp_path / "none.yaml")
-    with pytest.raises(ConfigError, match="is a folder, not a file"):
+    with pytest.raises(ConfigError, match="is a folder"):
         load_file(tmp_path)
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"a: 1\nb: \xff\n")

@@ -206,6 +206,7 @@ def test_the_mean_and_its_error_match_statsmodels():
     assert ours.residual_std**2 == pytest.approx(theirs.scale, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_intervals_of_the_mean_cover_the_truth():
     covered = []
     for seed in range(20):
@@ -358,6 +359,7 @@ def test_the_rule_of_kinds_is_right_if_groups_gain_and_targets_lose(published):
     assert analyses.best(None, seed=0).values["right"] == 0.0
 
 
+@pytest.mark.slow
 def test_only_new_tables_are_used_on_request(published):
     stale = [line.replace(",1,0,rows", ",0,0,rows") for line in lines_of(0.1)]
     published(

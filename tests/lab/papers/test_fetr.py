@@ -73,10 +73,7 @@ def test_a_closed_form_that_is_too_large_is_reported_with_its_size_and_not_tried
     )
     assert np.isnan(result.values["seconds"])
     assert result.values["matrix_gb"] == pytest.approx(8 * 42**2 / 1e9)
-    assert (
-        "needs a matrix of 1.41e-05 GB, more than the 1e-06 GB allowed"
-        in result.lines[0]
-    )
+    assert "of 1.41e-05 GB" in result.lines[0]
 
 
 def test_an_unknown_solver_is_rejected():
@@ -88,7 +85,7 @@ def test_an_unknown_solver_is_rejected():
     "measure", [w_step_seconds, fetr_convergence, fetr_covariances, learning_curve]
 )
 def test_other_data_are_rejected(measure):
-    with pytest.raises(ValueError, match="whose tasks share their rows"):
+    with pytest.raises(ValueError, match="share their rows"):
         measure(RAGGED, seed=0)
 
 
@@ -298,7 +295,7 @@ def test_covariances_are_those_of_the_estimator_with_names_of_tasks_and_features
     np.testing.assert_allclose(np.diag(correlation), 1)
     assert result.values["cross_largest"] == correlation[:4, 4:].max()
     assert result.values["pair_correlation"] == correlation[4, 5]
-    assert "eigenvalues of the task precision" in result.lines[0]
+    assert "task precision" in result.lines[0]
 
 
 def test_if_the_box_is_active_there_is_no_correlation():
@@ -319,7 +316,7 @@ def test_blocks_of_features_are_compared_by_the_size_of_their_correlations():
 
 def test_tasks_of_the_paper_are_required():
     few = load_dataset("simulated-fetr", n=60, d=6, m=5)
-    with pytest.raises(ValueError, match="at least 6 tasks, not 5"):
+    with pytest.raises(ValueError, match="6 tasks, not 5"):
         fetr_covariances(few, seed=0)
 
 

