@@ -14,15 +14,17 @@ import re
 import shlex
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from mtlrun.errors import listed
-from mtlrun.lab.experiment.claims import HOLDING, Verdict, verdict_label
+from mtlrun.lab.experiment.claims import HOLDING, VERDICTS, Verdict, verdict_label
 from mtlrun.lab.report.build import Report, paper_verdicts
+from mtlrun.lab.report.claims import ClaimVerdict
 from mtlrun.lab.report.figures import FIGURES, published_line
 from mtlrun.lab.report.findings import (
     CLAIM_COLUMNS,
@@ -30,8 +32,6 @@ from mtlrun.lab.report.findings import (
     counts_text,
     finding,
     numbers_of,
-    part_table,
-    verdict_rank,
 )
 from mtlrun.lab.report.formats import FILES
 from mtlrun.lab.report.summary import (
@@ -117,6 +117,60 @@ OURS_LEGEND = (
     " and about the methods, and statements that can be read off the paper's tables"
     " and figures but that its text does not make."
 )
+#: Parts of a paper other than its tables and figures, which have their own names.
+THEORY = "theory"
+ALGORITHMS = "algorithms"
+TEXT = "text"
+
+
+def part_of_paper(claim: ClaimVerdict) -> str:
+    """Return the part of the paper that a claim is about.
+
+    A table that refutes a statement is one part, however many claims are read off it.
+    """
+    location = (claim.where or "").lower()
+    if re.search(r"theorem|lemma|proposition|\(theory\)", location):
+        return THEORY
+    if "algorithm" in location:
+        return ALGORITHMS
+    match = re.search(r"\b(table|figure)s? (\w+)", location)
+    if match is None:
+        return TEXT
+    return f"{match[1].capitalize()} {match[2].upper()}"
+
+
+def claims_by_part(claims: Iterable[ClaimVerdict]) -> dict[str, list[ClaimVerdict]]:
+    """Return claims by the part of the paper.
+
+    Theory and algorithms come first, then tables and figures by name, then the text.
+    """
+    parts: dict[str, list[ClaimVerdict]] = {}
+    for claim in claims:
+        parts.setdefault(part_of_paper(claim), []).append(claim)
+    positions = {THEORY: 0, ALGORITHMS: 1, TEXT: 3}
+    names = sorted(parts, key=lambda name: (positions.get(name, 2), name))
+    return {name: parts[name] for name in names}
+
+
+def part_table(claims: Iterable[ClaimVerdict]) -> ReportTable:
+    """Return the number of claims with each verdict, for each part of the paper."""
+    # Several verdicts may share a label, which has one column.
+    labels = dict.fromkeys(verdict.label for verdict in VERDICTS)
+    table = ReportTable.of("part of the paper", "claims:count")
+    for label in labels:
+        table.columns.append(Column(label, "count"))
+    for name, part in claims_by_part(claims).items():
+        counts = Counter(verdict_label(claim.verdict) for claim in part)
+        # An empty entry is easier to read than a zero.
+        by_label = [counts[label] or None for label in labels]
+        table.rows.append([name, len(part), *by_label])
+    return table
+
+
+def verdict_rank(claim: ClaimVerdict) -> int:
+    """Return the sort key of a claim: holding ones first, undecided ones last."""
+    words = [verdict.singular for verdict in VERDICTS]
+    return words.index(Verdict(claim.verdict).singular)
 
 
 def outcome(

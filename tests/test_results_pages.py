@@ -14,6 +14,7 @@ import pytest
 
 from mtlrun.engine.store import Store
 from mtlrun.lab.report.build import build_report
+from mtlrun.lab.report.claims import ClaimVerdict
 from mtlrun.lab.report.formats import render
 from mtlrun.lab.stored import read_plan
 from mtlrun.show.figures import SQUARES
@@ -35,6 +36,21 @@ def script():
 def texts(script):
     """Return the results of all runs, which take seconds to read."""
     return script["texts"](ROOT)
+
+
+def test_a_claim_counts_for_its_part_of_the_paper(script):
+    for where, group in [
+        ("Theorem 4.1", "theory"),
+        ("Proposition 4.2", "theory"),
+        ("Section 3 (theory)", "theory"),
+        ("Section 3.1, Algorithm 2", "algorithms"),
+        ("Figure 2 (b)", "Figure 2"),
+        ("Tables II and III", "Table II"),
+        ("Section 6.3", "text"),
+        (None, "text"),
+    ]:
+        claim = ClaimVerdict("c", "it is so", where, "confirmed", "")
+        assert script["part_of_paper"](claim) == group
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ class Curve:
     """
 
     x: list[float]
-    y: list[float]
+    y: list[Any]
     x_label: str
     y_label: str
     log: Literal["", "x", "y", "xy"] = ""
@@ -79,7 +79,7 @@ class Matrix:
         Value at the center of a diverging color map; None: a sequential color map.
     """
 
-    values: list[list[float]]
+    values: list[list[Any]]
     rows: list[str]
     columns: list[str]
     centre: float | None = None

@@ -322,7 +322,11 @@ class FoldSearch:
     ) -> Iterator[list[PartErrors]]:
         """Yield the errors of all parts in order; those that are kept are not fitted."""
         n_candidates = len(self.candidates)
-        missing = [folds for folds in parts if not _is_kept(paths.get(folds))]
+        missing = []
+        for folds in parts:
+            path = paths.get(folds)
+            if path is None or not path.is_file():
+                missing.append(folds)
         items = [(self.candidates, folds) for folds in missing]
         fitted = run_parts(search_part, self.folds, self.pool, items)
         for folds in parts:
@@ -413,10 +417,6 @@ class FoldSearch:
             scaled = means / self.folds.scales[has_rows]
             losses.append(float(np.nanmean(scaled)))
         return losses
-
-
-def _is_kept(path: Path | None) -> bool:
-    return path is not None and path.is_file()
 
 
 def _load_errors(path: Path, n_candidates: int, n_folds: int) -> list[PartErrors]:

@@ -21,6 +21,7 @@ from mtlrun.cli import options
 from mtlrun.cli.console import ensure_data, open_page, say, write_or_print
 from mtlrun.cli.options import OUTPUT_DEFAULT
 from mtlrun.errors import ConfigError, UserError
+from mtlrun.utils.io import read_fields
 from mtlrun.utils.outputs import check_ending
 from mtlrun.utils.text import id_of, stem_of
 
@@ -437,7 +438,7 @@ def train(
         )
     if trained.up_to_date:
         say("up to date: this model has been trained before")
-    result = TrainingResult.read(trained.result)
+    result = read_fields(TrainingResult, trained.result)
     for line in training_lines(result):
         say(line)
     for line in saved_part_lines(trained.folder):

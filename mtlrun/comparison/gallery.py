@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ from mtlrun.show.pictures import (
     names_of,
 )
 from mtlrun.show.quantities import AUC, NMSE
-from mtlrun.utils.io import jsonable
+from mtlrun.utils.io import jsonable, read_fields, stored_fields
 from mtlrun.utils.text import sanitize
 
 Array = np.ndarray
@@ -131,7 +131,7 @@ class ComparisonPictures:
     methods: list[str]
     reference: str
     method_gains: list[Interval]
-    matrix: list[list[float]]
+    matrix: list[list[Any]]
     has_labels: bool = False
     has_shared_rows: bool = False
     without_probabilities: list[str] = field(default_factory=list)
@@ -597,45 +597,25 @@ class ComparisonPictures:
         OSError, ValueError, KeyError, TypeError
             If a file is missing or damaged.
         """
+        renamed = {"smallest": content["smallest_gain"], "sizes": content["rows"]}
+        stored = read_fields(cls, {**content, **renamed})
+        # JSON lacks NaN: undefined gains are null.
+        matrix = []
+        for row in stored.matrix:
+            matrix.append([math.nan if gain is None else gain for gain in row])
+        lengths = {len(stored.sizes), len(stored.task_gains)}
+        if matrix:
+            lengths.add(len(matrix))
+        n_tasks = len(stored.tasks)
+        if lengths != {n_tasks}:
+            raise ValueError("its lists of tasks differ in length")
         methods = content["strategies"]
         held_out = None
         if methods is not None:
             held_out = HeldOutPredictions.read(predictions, methods)
-        task_gains: list[Interval | None] = []
-        for item in content["task_gains"]:
-            task_gains.append(None if item is None else Interval.of_json(item))
-        matrix = []
-        for row in content["matrix"]:
-            matrix.append([_number(value) for value in row])
-        tasks = _texts(content["tasks"])
-        sizes = [int(size) for size in content["rows"]]
-        lengths = {len(sizes), len(task_gains)}
-        if matrix:
-            lengths.add(len(matrix))
-        if lengths != {len(tasks)}:
-            raise ValueError("its lists of tasks differ in length")
-        if held_out is not None and not held_out.is_of_tasks(len(tasks)):
-            raise ValueError(f"{predictions.name} has other tasks")
-        fields: dict[str, Any] = {}
-        for name in ("title", "measure", "metric", "baseline", "reference"):
-            fields[name] = str(content[name])
-        for name in ("has_labels", "has_shared_rows"):
-            fields[name] = bool(content[name])
-        for name in ("methods", "without_probabilities"):
-            fields[name] = _texts(content[name])
-        for name in ("gains", "method_gains"):
-            fields[name] = _intervals(content[name])
-        return cls(
-            **fields,
-            smallest=float(content["smallest_gain"]),
-            task_gains=task_gains,
-            tasks=tasks,
-            sizes=sizes,
-            matrix=matrix,
-            held_out=held_out,
-            # Comparisons of earlier versions have none.
-            curve_gains=_intervals(content.get("curve_gains", [])),
-        )
+            if not held_out.is_of_tasks(n_tasks):
+                raise ValueError(f"{predictions.name} has other tasks")
+        return replace(stored, matrix=matrix, held_out=held_out)
 
     # -- parts
 
@@ -684,7 +664,7 @@ class ComparisonPictures:
             If there is no such task.
         """
         names: list[str] = []
-        for text in [tasks] if isinstance(tasks, str) else _texts(tasks):
+        for text in [tasks] if isinstance(tasks, str) else map(str, tasks):
             names += separated(text, self.tasks)
         for name in names:
             if name not in self.tasks:
@@ -874,23 +854,8 @@ def _by_value(intervals: Iterable[Interval]) -> list[Interval]:
 def _as_json(intervals: Iterable[Interval | None]) -> list[dict[str, Any] | None]:
     items = []
     for interval in intervals:
-        items.append(None if interval is None else interval.as_json())
+        items.append(None if interval is None else stored_fields(interval))
     return items
-
-
-def _intervals(items: Iterable[Mapping[str, Any]]) -> list[Interval]:
-    return [Interval.of_json(item) for item in items]
-
-
-def _texts(items: Iterable[Any]) -> list[str]:
-    return [str(item) for item in items]
-
-
-def _number(value: float | None) -> float:
-    """Return a number of JSON."""
-    if value is None:
-        return math.nan
-    return float(value)
 
 
 #: Names of the alternatives in the picture of the verdict.

@@ -56,7 +56,7 @@ from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.weights import weights_of
 from mtlrun.data.sets.load import fingerprint_of, load_dataset
 from mtlrun.engine.record import CELLS
-from mtlrun.engine.stored import COMPARED, read_sound
+from mtlrun.engine.stored import COMPARED, ComparedPlan, read_sound
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.model.files import COEFFICIENTS as MODEL_COEFFICIENTS
 from mtlrun.model.fitted import Model, scores_table, to_csv
@@ -70,7 +70,14 @@ from mtlrun.show.report_table import (
     html_block,
     text_lines,
 )
-from mtlrun.utils.io import file_json, jsonable, write_atomic, writing
+from mtlrun.utils.io import (
+    FieldError,
+    file_json,
+    jsonable,
+    read_fields,
+    write_atomic,
+    writing,
+)
 from mtlrun.utils.outputs import publish
 from mtlrun.utils.text import sanitize
 
@@ -626,11 +633,11 @@ class Comparison:
 
         None if it holds none, or one with the same question and the same files.
         """
-        content = read_sound(folder / COMPARED)
-        files = content.get("files")
-        dataset = content.get("dataset")
-        if not files and isinstance(dataset, dict):
-            files = dataset.get("files")
+        try:
+            plan = read_fields(ComparedPlan, read_sound(folder / COMPARED))
+        except FieldError:
+            return None
+        files = plan.files or plan.dataset.files
         if not isinstance(files, dict) or not files:
             return None
         names = ", ".join(files)
@@ -638,7 +645,7 @@ class Comparison:
         if files != new_files:
             has_same_names = list(files) == list(new_files)
             return f"{names} with other content" if has_same_names else names
-        question = content.get("question")
+        question = plan.question
         if question is None or question == self.cells.get("question"):
             return None
         return f"{names} that asked about {question}"

@@ -13,7 +13,6 @@ from mtlrun.data.reading.frames import typed
 from mtlrun.data.reading.table import Table
 from mtlrun.data.times import DATE, NUMBER, TimeSchema
 from mtlrun.errors import DataError
-from mtlrun.utils.io import read_fields
 
 
 @dataclass(frozen=True)
@@ -117,14 +116,8 @@ class Clock:
             "longest": self.longest,
         }
 
-    @classmethod
-    def of_model(
-        cls,
-        content: Mapping[str, Any],
-        names: Sequence[str],
-        categories: Mapping[str, Any],
-    ) -> Clock:
-        """Return the clock of a model.
+    def of_model(self, names: Sequence[str], categories: Mapping[str, Any]) -> Clock:
+        """Return the stored clock of a model, with the schema of its times.
 
         A model of an earlier version does not say how its times are read. They are
         numbers if the column itself is a feature. If ``--since-first`` names the column
@@ -132,8 +125,6 @@ class Clock:
 
         Parameters
         ----------
-        content : mapping
-            As `to_dict` returned it.
         names : sequence of str
             Columns that the model reads.
         categories : mapping
@@ -142,22 +133,16 @@ class Clock:
         Raises
         ------
         DataError
-            As `TimeSchema.from_dict`.
+            As `TimeSchema.refuse_unknown_formats`.
         """
-        stored = read_fields(cls, content)
-        times = None
-        if stored.times is not None:
-            # Its fields are still those of the file.
-            times = TimeSchema.from_dict(content["times"])
-        elif stored.column in names and stored.column not in categories:
-            times = TimeSchema(NUMBER, is_assumed=True)
-        elif stored.is_feature:
-            times = TimeSchema(DATE, is_assumed=True)
-        span = None
-        if stored.span is not None:
-            earliest, latest = stored.span
-            span = (earliest, latest)
-        return replace(stored, times=times, span=span)
+        if self.times is not None:
+            self.times.refuse_unknown_formats()
+            return self
+        if self.column in names and self.column not in categories:
+            return replace(self, times=TimeSchema(NUMBER, is_assumed=True))
+        if self.is_feature:
+            return replace(self, times=TimeSchema(DATE, is_assumed=True))
+        return self
 
     @property
     def has_dates(self) -> bool:

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from mtlrun.errors import DataError, listed, shorten
-from mtlrun.utils.io import read_fields
 
 if TYPE_CHECKING:
     from mtlrun.data.reading.table import Table
@@ -27,12 +26,12 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Kinds of times.
-NUMBER = "number"
-DATE = "date"
+NUMBER: Final = "number"
+DATE: Final = "date"
 #: Kind of cells that are numbers or dates only if their text is one.
 _TEXT = "text"
 
-_UTC = "UTC"
+_UTC: Final = "UTC"
 _DATES = "datetime64[us]"
 _MICROSECONDS_PER_SECOND = 1_000_000
 _SECONDS_PER_DAY = 86400.0
@@ -118,10 +117,10 @@ class TimeSchema:
         Whether the model is of an earlier version, which stored no schema.
     """
 
-    kind: str
+    kind: Literal["number", "date"]
     formats: tuple[str, ...] = ()
     first_year: int | None = None
-    zone: str | None = None
+    zone: Literal["UTC"] | None = None
     is_assumed: bool = False
 
     @classmethod
@@ -188,24 +187,20 @@ class TimeSchema:
             "unit": self.unit,
         }
 
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> TimeSchema:
-        """Return a schema from what `to_dict` returned.
+    def refuse_unknown_formats(self) -> None:
+        """Refuse formats of dates that this version does not read.
 
         Raises
         ------
         DataError
-            If a format is none that this version reads.
         """
-        stored = read_fields(cls, content)
-        unreadable = set(stored.formats) - {DIGITS, *_FORMATS}
+        unreadable = set(self.formats) - {DIGITS, *_FORMATS}
         if unreadable:
             raise DataError(
                 f"the model reads dates in a format that this version does not have: "
                 f"{listed(sorted(unreadable))}",
                 "Install the version that saved the model, or train it again.",
             )
-        return replace(stored, formats=tuple(stored.formats), is_assumed=False)
 
     def describe(self, column: str) -> list[str]:
         """Return a sentence about dates that could have been read in another way."""

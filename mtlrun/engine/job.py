@@ -61,7 +61,7 @@ class DatasetRef:
         sha256 of everything that determines the loaded data.
     """
 
-    id: str
+    id: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
 
@@ -294,20 +294,6 @@ class Scoring:
         }
         return without_empty(fields)
 
-    @classmethod
-    def from_plain(cls, content: Mapping[str, Any]) -> Scoring:
-        """Return the scoring with a given content, the inverse of `plain`."""
-        stored = read_fields(cls, content)
-        timing = None
-        if content.get("timing"):
-            timing = Timing(**content["timing"])
-        return replace(
-            stored,
-            metrics=tuple(stored.metrics),
-            keep=tuple(stored.keep),
-            timing=timing,
-        )
-
 
 @dataclass(frozen=True)
 class Job:
@@ -463,36 +449,14 @@ def job_from(
     search_versions : mapping
         Versions of the code that computes its search; ignored without a search.
     """
-    dataset = None
-    if content.get("dataset"):
-        dataset = read_fields(DatasetRef, content["dataset"])
-    method = Method(**content["method"])
-    fold = content.get("fold")
-    search = None
-    if content.get("search"):
-        fields = dict(content["search"])
-        fields.pop("keys", None)
-        if fold is None:
-            search_method = Method(**fields.pop("method"))
-            search = Search(
-                **fields, method=search_method, versions=dict(search_versions)
-            )
-        else:
-            # The content of a fold has the method of the search as its own.
-            search = Search(**fields, method=method, versions=dict(versions))
-    features = None
-    if content.get("features"):
-        features = Features(**content["features"])
-    return Job(
-        dataset=dataset,
-        split=Split(**content["split"]),
-        method=method,
-        scoring=Scoring.from_plain(content.get("scoring") or {}),
-        features=features,
-        search=search,
-        fold=fold,
-        versions=dict(versions),
-    )
+    search = content.get("search")
+    if search:
+        # The content of a fold has the method of the search as its own.
+        is_fold = content.get("fold") is not None
+        tested = versions if is_fold else search_versions
+        search = {"method": content["method"], **search, "versions": tested}
+    fields = {"dataset": None, "scoring": {}, **content}
+    return read_fields(Job, {**fields, "search": search, "versions": versions})
 
 
 def with_params(

@@ -8,7 +8,6 @@ all records of a run. This module needs only the standard library.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import itertools
 import json
@@ -16,31 +15,17 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
-from mtlrun.engine.shapes import (
-    Fields,
-    ShapeError,
-    anything,
-    boolean,
-    count,
-    either,
-    integer,
-    list_of,
-    map_of,
-    mapping,
-    matching,
-    number,
-    optional,
-    text,
-)
 from mtlrun.parallel.status import DONE, OK
 from mtlrun.utils.io import (
+    FieldError,
     canonical_json,
     is_json_number,
     plain_json,
     read_fields,
     stored_fields,
+    typed_value,
 )
 
 #: Version of the inputs of records. The keys of records with an earlier version depend
@@ -55,9 +40,44 @@ SCORES_DIGEST = "predictions_sha256"
 
 #: Valid keys of jobs. A key is part of a file name and must not lead to another folder.
 KEY = re.compile(r"[^./\\:\0][^/\\:\0]{0,199}")
+JobKey = Annotated[str, KEY]
 
-#: Fields of the selection of a fold that have an entry for each candidate.
-FOLD_LISTS = ("scores", "undefined", "errors", "not_converged")
+#: Types of the selection of a fold, with an entry for each candidate, and of a search.
+FOLD_TYPES = {
+    "scores": list[float | None],
+    "undefined": list[int | None],
+    "errors": list[str | None],
+    "not_converged": list[Any],
+    "warm_started": bool,
+}
+SEARCH_TYPES = {"key": str, "metric": str, "grid": dict[str, list[Any]]}
+#: Types of what the mappings of a record may hold.
+PART_TYPES: dict[str, dict[str, Any]] = {
+    "made_by": {"commit": str, "dirty": bool, "mtlrun": str, "package": str},
+    "environment": {
+        "python": str,
+        "packages": dict[str, str | None],
+        "blas": str | list[str],
+        "os": str,
+        "cpu": str,
+        "cores": int,
+        "ram_gb": float,
+        "threads": int,
+        "serial": bool,
+        "repeats": int,
+        "warmup": bool,
+    },
+    "result": {
+        SCORES: str,
+        SCORES_DIGEST: str,
+        "tasks": list[str],
+        "lines": list[str],
+        "curves": dict,
+        "matrices": dict,
+        "rankings": dict,
+        "tables": dict,
+    },
+}
 #: Characters of a sha256 in hexadecimal digits.
 DIGEST_LENGTH = 64
 #: Text of a record before and after its digest.
@@ -105,7 +125,7 @@ class ResultKey:
     value: Any
     method: str
     trial: int
-    key: str
+    key: JobKey
 
     @property
     def name(self) -> str:
@@ -129,22 +149,8 @@ class ResultKey:
         """
         if not isinstance(entry, dict):
             raise ValueError("a JSON object is expected")
-        fields: dict[str, Any] = {
-            "reading": entry.get("reading", ""),
-            "dataset": entry.get("dataset"),
-            "value": entry.get("value"),
-            "method": entry.get("method"),
-            "trial": entry.get("trial", 0),
-            "key": entry.get("key"),
-        }
-        for name in ("key", "dataset", "method", "reading"):
-            if not isinstance(fields[name], str):
-                raise ValueError(f"{name} is not a text")
-        if type(fields["trial"]) is not int:
-            raise ValueError("trial is not an integer")
-        if not KEY.fullmatch(fields["key"]):
-            raise ValueError(f"{fields['key']!r} is not the key of a cell")
-        return cls(**fields)
+        defaults = {"reading": "", "value": None, "trial": 0}
+        return read_fields(cls, {**defaults, **entry})
 
 
 @dataclass
@@ -449,7 +455,7 @@ class Record:
         See `PROTOCOL`.
     """
 
-    key: str
+    key: JobKey
     family: str
     inputs: dict[str, Any]
     versions: dict[str, int | str] = field(default_factory=dict)
@@ -541,34 +547,29 @@ class Record:
         ValueError
             If a field is missing or has a wrong type; names it.
         """
-        names = {field.name for field in dataclasses.fields(cls)}
-        stored: dict[str, Any] = {"selection": {}, "seconds": {}, **content}
-        fields = {name: stored[name] for name in names & stored.keys()}
-        try:
-            record = cls(**fields)
-        except TypeError as error:
-            raise ValueError(f"not a record: {error}") from None
-        _RECORD(vars(record), "")
-        selection = fields["selection"]
+        record = read_fields(cls, {"selection": {}, "seconds": {}, **content})
+        for part, types in PART_TYPES.items():
+            values = getattr(record, part)
+            for name in types.keys() & values.keys():
+                typed_value(types[name] | None, values[name], f"{part}.{name}")
+        selection = record.selection
         is_fold = record.family == JobKind.FOLD and record.done
-        kind = "none"
+        required: dict[str, Any] = {}
         if is_fold:
-            kind = "fold"
-        elif "means" in selection:
-            kind = "search"
-        elif "n_candidates" in selection:
-            kind = "packed search"
-        _SEARCHES[kind](selection, "selection")
-        record.selection = read_fields(SearchResult, selection)
-        record.seconds = read_fields(Seconds, fields["seconds"])
+            required = FOLD_TYPES
+        elif selection.means is not None:
+            required = {**SEARCH_TYPES, "scores": list[list[float | None]]}
+        elif selection.n_candidates is not None:
+            required = {**SEARCH_TYPES, "n_fits": int}
+        for name, hint in required.items():
+            typed_value(hint, getattr(selection, name), f"selection.{name}")
         if is_fold:
-            number(record.seconds.total, "seconds.total")
-            lists = [selection[name] for name in FOLD_LISTS]
-            n_candidates = len(lists[0])
-            for name, values in zip(FOLD_LISTS, lists, strict=True):
-                if len(values) != n_candidates:
+            typed_value(float, record.seconds.total, "seconds.total")
+            n_candidates = len(selection.scores)
+            for name in ("undefined", "errors", "not_converged"):
+                if len(getattr(selection, name)) != n_candidates:
                     message = f"{n_candidates} items are expected"
-                    raise ShapeError(f"selection.{name}", message)
+                    raise FieldError(f"selection.{name}", message)
         return record
 
     @classmethod
@@ -594,95 +595,6 @@ class Record:
             return cls.from_content(json.loads(text))
         except (AttributeError, RecursionError) as error:
             raise ValueError(f"not a record: {error}") from None
-
-
-#: Types of the fields of a record.
-_RECORD = Fields(
-    {
-        "key": matching(KEY),
-        "family": text,
-        "inputs": mapping,
-        "versions": map_of(either(integer, text)),
-        "made_by": Fields(
-            {}, {"commit": text, "dirty": boolean, "mtlrun": text, "package": text}
-        ),
-        "status": text,
-        "error": optional(text),
-        "log": optional(text),
-        "params": mapping,
-        "selection": mapping,
-        "metrics": map_of(optional(number)),
-        "per_task": map_of(list_of(optional(number))),
-        "counts": map_of(integer),
-        "seconds": map_of(optional(either(number, list_of(number)))),
-        "solver": mapping,
-        "environment": Fields(
-            {},
-            {
-                "python": text,
-                "packages": map_of(optional(text)),
-                "blas": either(text, list_of(text)),
-                "os": text,
-                "cpu": text,
-                "cores": integer,
-                "ram_gb": number,
-                "threads": integer,
-                "serial": boolean,
-                "repeats": integer,
-                "warmup": boolean,
-            },
-        ),
-        "result": Fields(
-            {},
-            {
-                SCORES: text,
-                SCORES_DIGEST: text,
-                "tasks": list_of(text),
-                "lines": list_of(text),
-                "curves": mapping,
-                "matrices": mapping,
-                "rankings": mapping,
-                "tables": mapping,
-            },
-        ),
-        "protocol": integer,
-    },
-    {},
-)
-_NAMED_SEARCH = {"key": text, "metric": text, "grid": map_of(list_of(anything))}
-_SEARCH_RESULT = {
-    "chosen": mapping,
-    "score": number,
-    "seconds": number,
-    "edges": map_of(text),
-    "names": list_of(text),
-}
-#: Types of the selection of a record, by its kind.
-_SEARCHES = {
-    "fold": Fields(
-        {
-            "scores": list_of(optional(number)),
-            "undefined": list_of(optional(count)),
-            "errors": list_of(optional(text)),
-            "not_converged": list_of(anything),
-            "warm_started": boolean,
-        },
-        {},
-    ),
-    "search": Fields(
-        {
-            **_NAMED_SEARCH,
-            "means": list_of(optional(number)),
-            "scores": list_of(list_of(optional(number))),
-        },
-        _SEARCH_RESULT,
-    ),
-    "packed search": Fields(
-        {**_NAMED_SEARCH, "n_candidates": count, "n_fits": count},
-        {**_SEARCH_RESULT, "best": map_of(list_of(optional(number)))},
-    ),
-    "none": Fields({}, {**_NAMED_SEARCH, **_SEARCH_RESULT}),
-}
 
 
 def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from mtlrun.catalog.interfaces import interface
 from mtlrun.catalog.method import Method, without_empty
@@ -42,6 +42,7 @@ from mtlrun.engine.job import (
 )
 from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
+from mtlrun.engine.record import DIGEST_LENGTH, ResultKey
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
 from mtlrun.errors import ConfigError, UnknownNameError
@@ -57,7 +58,7 @@ from mtlrun.lab.experiment.spec import (
 from mtlrun.lab.row_filters import ALL_INTERPRETATIONS, in_interpretation, matching
 from mtlrun.lab.scenarios import Scenario, scenarios
 from mtlrun.lab.stored import read_sound_plan
-from mtlrun.utils.io import file_json, jsonable, sealed
+from mtlrun.utils.io import as_list, file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
@@ -212,7 +213,7 @@ def plan(
     directory = None
     if data_dir is not None:
         directory = Path(data_dir)
-    earlier_rows = _earlier_rows(folder, Store(output, folder))
+    earlier_keys = _earlier_keys(folder, Store(output, folder))
     # Finding versions takes long, and many jobs have the same.
     versions: dict[tuple[str, ...], Versions] = {}
     datasets: dict[str, dict[str, dict[str, Any]]] = {}
@@ -240,9 +241,10 @@ def plan(
                 dataset_ref, data.source, interpreted.spec.seed, versions
             )
             for row in _rows_of(interpreted.spec, scenario, builder, name):
-                position = _Position(row.reading, row.dataset, row.method, row.trial)
-                earlier = earlier_rows.get(position)
-                rows.append(replace(row, was=_key_before(row, earlier)))
+                others = [
+                    key for key in earlier_keys.get(row.name, ()) if key != row.key
+                ]
+                rows.append(replace(row, was=others[0] if others else None))
     spec = experiment.spec
     limit = None
     if spec.limits:
@@ -553,72 +555,28 @@ def rerun_command(
     return shlex.join(words)
 
 
-class _Position(NamedTuple):
-    """Position of a row in the table of an experiment."""
+def _earlier_keys(folder: Path, store: Store) -> dict[str, list[str]]:
+    """Return the keys that each row had in an earlier plan of a run, the last first.
 
-    reading: str
-    dataset: str
-    method: str
-    trial: int
-
-
-class _EarlierRow(NamedTuple):
-    """Keys of a row in an earlier plan of the run.
-
-    Attributes
-    ----------
-    key : str
-    was : str or None
-        Key of the row before that plan.
+    Rows are known by their names. Damaged entries are left out.
     """
-
-    key: str
-    was: str | None
-
-
-def _key_before(row: PlannedJob, earlier: _EarlierRow | None) -> str | None:
-    """Return the key that a row had before its present key; None if it had no other."""
-    if earlier is None:
-        return None
-    if earlier.key == row.key:
-        return earlier.was
-    return earlier.key
-
-
-def _earlier_rows(folder: Path, store: Store) -> dict[_Position, _EarlierRow]:
-    """Return the rows of an earlier plan of a run; damaged entries are left out."""
-    entries = read_sound_plan(folder, store).get("cells")
-    if not isinstance(entries, list):
-        return {}
-    rows = {}
-    for entry in entries:
-        if not isinstance(entry, dict):
+    keys_by_row = {}
+    for entry in as_list(read_sound_plan(folder, store).get("cells")):
+        try:
+            row = ResultKey.read(entry)
+        except ValueError:
             continue
-        key = _sound_key(entry.get("key"))
-        if key is None:
-            continue
-        was = _sound_key(entry.get("was"))
-        if was is not None and not store.has(key):
-            # The job was planned and never computed, so the result before it still
-            # holds.
-            key = was
-        position = _Position(
-            reading=str(entry.get("reading") or ""),
-            dataset=str(entry.get("dataset") or ""),
-            method=str(entry.get("method") or ""),
-            trial=int(entry.get("trial") or 0),
-        )
-        rows[position] = _EarlierRow(key, was)
-    return rows
-
-
-def _sound_key(value: object) -> str | None:
-    """Return the key of a job if it is one, None otherwise."""
-    if not isinstance(value, str) or len(value) != 64:
-        return None
-    if not set(value) <= set("0123456789abcdef"):
-        return None
-    return value
+        keys = [row.key]
+        was = entry.get("was")
+        if isinstance(was, str):
+            if not store.has(row.key):
+                # The job was planned and never computed, so the result before it still
+                # holds.
+                keys = []
+            keys.append(was)
+        # The keys of jobs without a record are shortened in packed plans.
+        keys_by_row[row.name] = [key for key in keys if len(key) == DIGEST_LENGTH]
+    return keys_by_row
 
 
 def unused_jobs(output: Path) -> list[str]:

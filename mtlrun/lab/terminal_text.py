@@ -21,7 +21,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from mtlrun.engine.stored import read_object
+from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError
 from mtlrun.lab.plan import Plan
 from mtlrun.utils.io import (
@@ -78,7 +78,7 @@ def text_file(folder: Path) -> Path:
 def kept_text(folder: Path, state: str) -> str | None:
     """Return the text that was kept in this state; None if there is none."""
     try:
-        content = unsealed(read_object(text_file(folder)) or {})
+        content = unsealed(read_raw(text_file(folder)) or {})
     except (DataError, ValueError):
         return None
     if content.get("state") != state:

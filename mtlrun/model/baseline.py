@@ -7,8 +7,8 @@ parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from mtlrun.parallel.status import OK
 from mtlrun.show.figures import Line, Panel, path_panel
 from mtlrun.show.quantities import spoken
 from mtlrun.show.report_table import Column, ReportTable, Styled
-from mtlrun.utils.io import read_fields
 
 #: Baseline of all scores.
 BASELINE = "mean of the task"
@@ -57,7 +56,7 @@ class TrainingResult:
     ----------
     method : str
     dataset : str
-    status : str
+    id, status : str
     params : dict
         Parameters of the model.
     metrics, per_task : dict
@@ -77,10 +76,11 @@ class TrainingResult:
 
     method: str
     dataset: str
-    metrics: dict[str, float]
+    metrics: dict[str, Any]
+    id: str = ""
     status: str = OK
     params: dict[str, Any] = field(default_factory=dict)
-    per_task: dict[str, list[float | None]] = field(default_factory=dict)
+    per_task: dict[str, list[Any]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     seconds: Seconds = field(default_factory=Seconds)
     solver: SolverOutcome = field(default_factory=SolverOutcome)
@@ -89,17 +89,6 @@ class TrainingResult:
     # Results of earlier versions have neither of these.
     edits: list[str] = field(default_factory=list)
     baseline: dict[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def read(cls, content: Mapping[str, Any]) -> TrainingResult:
-        """Return the results in the content of ``metrics.json``."""
-        stored = read_fields(cls, content)
-        return replace(
-            stored,
-            seconds=read_fields(Seconds, content.get("seconds") or {}),
-            solver=read_fields(SolverOutcome, content.get("solver") or {}),
-            selection=read_fields(SearchResult, content.get("selection") or {}),
-        )
 
 
 def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:

@@ -33,14 +33,15 @@ import numpy as np
 
 from mtlrun import __version__
 from mtlrun.catalog.registry import BASELINES, METHODS
-from mtlrun.engine.stored import read_raw
+from mtlrun.engine.stored import fields_of_file, not_a_result, read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
 from mtlrun.model.checks import check_indices, objects_within
-from mtlrun.model.fitted import Model, ModelDescription, read_description
+from mtlrun.model.fitted import Model, ModelDescription
 from mtlrun.problem.memory import free_bytes
 from mtlrun.utils.io import (
     file_json,
     jsonable,
+    read_fields,
     read_file,
     sealed,
     unsealed,
@@ -56,6 +57,16 @@ SCHEMA = 1
 ARCHIVE = "model.skops"
 FACTS = "model.json"
 COEFFICIENTS = "coefficients.npz"
+#: Fields that each description has.
+REQUIRED_FACTS = (
+    "files",
+    "tasks",
+    "input",
+    "design",
+    "task_type",
+    "estimator",
+    "dataset",
+)
 #: File that each folder of a comparison contains, and the folder of its model.
 COMPARED = "compare.json"
 MODEL = "model"
@@ -425,7 +436,7 @@ def read_facts(folder: Path) -> ModelDescription:
     DataError
         If the file is missing, does not describe a model, or has been changed.
     """
-    return read_description(cleaned(_read_description(folder)))
+    return read_fields(ModelDescription, cleaned(_read_description(folder)))
 
 
 def model_folder(path: Path) -> Path:
@@ -476,6 +487,10 @@ def _read_description(folder: Path) -> dict[str, Any]:
             f"{file}: not a model description of schema {SCHEMA}",
             "Train the model again.",
         )
+    for name in REQUIRED_FACTS:
+        if description.get(name) is None:
+            raise not_a_result(file, name, "is missing")
+    fields_of_file(ModelDescription, description, file)
     try:
         return unsealed(dict(description))
     except ValueError as error:

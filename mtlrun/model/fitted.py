@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -79,8 +79,7 @@ class ModelColumns:
         Columns that predictions show next to the task.
     levels : list of str
         Columns of further groups.
-    clock : dict or None
-        As `mtlrun.data.clock.Clock.to_dict` returns it.
+    clock : Clock or None
     """
 
     n_features: int = 0
@@ -92,7 +91,7 @@ class ModelColumns:
     ranges: dict[str, Any] = field(default_factory=dict)
     kept: list[str] = field(default_factory=list)
     levels: list[str] = field(default_factory=list)
-    clock: dict[str, Any] | None = None
+    clock: Clock | None = None
 
 
 @dataclass(frozen=True)
@@ -154,12 +153,12 @@ class ModelDescription:
         Digests of the files next to ``model.json``.
     """
 
-    task_type: str = ""
-    design: str = ""
+    task_type: Literal["", "regression", "binary", "multiclass"] = ""
+    design: Literal["", "ragged", "shared", "single"] = ""
     tasks: list[str] = field(default_factory=list)
     input: ModelColumns = ModelColumns()
     estimator: ModelEstimator = ModelEstimator()
-    dataset: DatasetRef = field(default_factory=lambda: DatasetRef(""))
+    dataset: DatasetRef = field(default_factory=DatasetRef)
     targets: list[str] = field(default_factory=list)
     labels: dict[str, list[str]] = field(default_factory=dict)
     label_types: dict[str, str] = field(default_factory=dict)
@@ -169,15 +168,6 @@ class ModelDescription:
     config: dict[str, Any] = field(default_factory=dict)
     cell: str | None = None
     files: dict[str, str] = field(default_factory=dict)
-
-
-def read_description(content: Mapping[str, Any]) -> ModelDescription:
-    """Return the description in the content of ``model.json``."""
-    dataset = {"id": "", **(content.get("dataset") or {})}
-    typed: dict[str, Any] = {"dataset": read_fields(DatasetRef, dataset)}
-    for name, part in (("input", ModelColumns), ("estimator", ModelEstimator)):
-        typed[name] = read_fields(part, content.get(name) or {})
-    return read_fields(ModelDescription, {**content, **typed})
 
 
 class Model(BaseEstimator):
@@ -250,7 +240,7 @@ class Model(BaseEstimator):
         """The same facts, typed."""
         facts, description = self.__dict__.get("_described", (None, None))
         if description is None or facts is not self.facts:
-            description = read_description(self.about)
+            description = read_fields(ModelDescription, self.about)
             self._described = (self.facts, description)
         return description
 
@@ -318,9 +308,9 @@ class Model(BaseEstimator):
         if self.by_task:
             task_column = inputs.task_column or TASK_COLUMN
             task_names = tuple(self.task_names)
-        clock = None
-        if inputs.clock is not None:
-            clock = Clock.of_model(inputs.clock, inputs.names, inputs.categories)
+        clock = inputs.clock
+        if clock is not None:
+            clock = clock.of_model(inputs.names, inputs.categories)
         # Features that no training row lacked.
         complete_features: tuple[str, ...] = ()
         if isinstance(self.step, TableFeatures) and hasattr(self.step, "transformer_"):

@@ -18,9 +18,9 @@ from mtlrun.data.reading.names import distinct
 from mtlrun.engine.evaluation import innermost
 from mtlrun.engine.job import OWN_TABLE
 from mtlrun.engine.record import SearchResult
-from mtlrun.engine.stored import TRAINED, read_json
+from mtlrun.engine.stored import TRAINED, fields_of_file, read_json
 from mtlrun.errors import DataError, UnknownNameError, UserError, listed
-from mtlrun.model.baseline import search_panels
+from mtlrun.model.baseline import TrainingResult, search_panels
 from mtlrun.model.curves import curve_picture, variances_line
 from mtlrun.model.explanation import step_of
 from mtlrun.model.files import (
@@ -42,7 +42,6 @@ from mtlrun.show.pictures import (
 )
 from mtlrun.show.report_table import Column, ReportTable, fixed_kind, show
 from mtlrun.utils.arrays import NpzArchive
-from mtlrun.utils.io import read_fields
 from mtlrun.utils.outputs import write_output
 from mtlrun.utils.text import sanitize
 
@@ -498,8 +497,11 @@ def _coefficient_axis(model: Model, name: str) -> str:
 
 def _paths(folder: Path) -> list[Panel]:
     """Return a panel per parameter with the best mean score at each value."""
-    result = read_json(folder / TRAINED) or {}
-    selection = read_fields(SearchResult, result.get("selection") or {})
+    path = folder / TRAINED
+    content = read_json(path)
+    selection = SearchResult()
+    if content is not None:
+        selection = fields_of_file(TrainingResult, content, path).selection
     grid = selection.grid or {}
     if not any(len(values) > 1 for values in grid.values()):
         raise UserError(

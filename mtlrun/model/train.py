@@ -52,6 +52,7 @@ from mtlrun.show.report_table import Column, ReportTable, Section, Styled, show
 from mtlrun.utils.io import (
     file_json,
     jsonable,
+    read_fields,
     read_text_file,
     stored_fields,
     write_atomic,
@@ -152,7 +153,7 @@ class Trained:
             names = transformed_names(self.model)
             coefficients = (np.asarray(estimator.coef_), names)
         return training_page(
-            TrainingResult.read(self.result),
+            read_fields(TrainingResult, self.result),
             description.config,
             self.tested,
             coefficients,

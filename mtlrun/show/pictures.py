@@ -7,9 +7,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from mtlrun.errors import UserError, counted, listed
 from mtlrun.show.quantities import AUC
@@ -66,25 +65,6 @@ class Interval:
         if not half > 0:
             return 0.0
         return self.value / half
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the numbers for ``pictures.json``."""
-        return {
-            "name": self.name,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-        }
-
-    @classmethod
-    def of_json(cls, item: Mapping[str, Any]) -> Interval:
-        """Read what `as_json` returned."""
-        return cls(
-            str(item["name"]),
-            float(item["value"]),
-            float(item["low"]),
-            float(item["high"]),
-        )
 
     def text(self, measure: str) -> str:
         """Return ``7.3% (0.8 to 14%)``."""

@@ -12,12 +12,24 @@ import json
 import math
 import os
 import stat
+import types
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import (
+    IO,
+    Annotated,
+    Any,
+    Literal,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from mtlrun.errors import MtlrunError, UserError
+from mtlrun.utils.sizes import LARGEST
 from mtlrun.utils.temporary import temporary_file
 
 DIGEST = "digest"
@@ -58,30 +70,147 @@ def _is_plain(value: Any) -> bool:
     return value is None or type(value) in (str, int, bool)
 
 
-def read_fields(cls: type[FieldsT], content: Mapping[str, Any]) -> FieldsT:
+class FieldError(ValueError):
+    """A value of a JSON file that has a wrong type.
+
+    Parameters
+    ----------
+    path : str
+        Keys and positions that lead to the value, such as ``cells.0.key``.
+    message : str
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}")
+        self.path = path
+        self.message = message
+
+
+def read_fields(
+    cls: type[FieldsT], content: Mapping[str, Any], path: str = ""
+) -> FieldsT:
     """Return an object of a dataclass whose fields are the entries of a JSON object.
 
-    Other entries are ignored, since later versions may have more. A field without an
-    entry, or with null, has its default. A field whose name is a keyword of Python ends
-    with an underscore.
+    The annotations of the class are the types that its entries must have; entries that
+    are dataclasses become objects, too. Other entries are ignored, since later versions
+    may have more. A field without an entry, or with null, has its default. A field
+    whose name is a keyword of Python ends with an underscore.
 
     Parameters
     ----------
     cls : type
         A dataclass.
     content : mapping
+    path : str, default=""
+        Keys that lead to the object, for messages.
 
     Raises
     ------
-    TypeError
-        If a field without a default has no entry.
+    FieldError
+        If a field without a default has no entry, or an entry has another type.
     """
     values = {}
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        value = content.get(field.name.rstrip("_"))
-        if value is not None:
-            values[field.name] = value
+    for name, (hint, is_required) in _hints_of(cls).items():  # type: ignore[arg-type]
+        key = name.rstrip("_")
+        key_path = f"{path}.{key}".lstrip(".")
+        value = content.get(key)
+        if value is not None or (is_required and key in content):
+            values[name] = typed_value(hint, value, key_path)
+        elif is_required:
+            raise FieldError(key_path, "is missing")
     return cls(**values)
+
+
+@cache
+def _hints_of(cls: Any) -> dict[str, tuple[Any, bool]]:
+    """Return the type of each field, and whether it has no default."""
+    hints = get_type_hints(cls, include_extras=True)
+    fields = {}
+    for field in dataclasses.fields(cls):
+        is_required = field.default is field.default_factory is dataclasses.MISSING
+        fields[field.name] = hints[field.name], is_required
+    return fields
+
+
+#: Types of JSON values, and their names in messages.
+_TYPES: dict[Any, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a text"),
+    int: ((int,), "an integer"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "true or false"),
+    list: ((list, tuple), "a list"),
+    tuple: ((list, tuple), "a list"),
+    dict: ((Mapping,), "a JSON object"),
+    Mapping: ((Mapping,), "a JSON object"),
+}
+
+
+@cache
+def _parts_of(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return a type without its parameters, and these."""
+    if dataclasses.is_dataclass(hint):
+        return dict, (hint,)
+    kind = get_origin(hint) or hint
+    parts = get_args(hint)
+    if kind in (Union, types.UnionType):
+        alternatives = [part for part in parts if part is not types.NoneType]
+        return Union, (len(alternatives) < len(parts), alternatives)
+    return kind, parts
+
+
+def typed_value(hint: Any, value: Any, path: str) -> Any:
+    """Return a value of JSON as a value of a type, see `read_fields`.
+
+    Parameters
+    ----------
+    hint : type
+    value : object
+    path : str
+        Keys that lead to the value, for messages.
+
+    Raises
+    ------
+    FieldError
+    """
+    kind, parts = _parts_of(hint)
+    if kind is Any:
+        return value
+    if kind is Union:
+        has_null, (*others, last) = parts
+        if value is None and has_null:
+            return None
+        for part in others:
+            with contextlib.suppress(FieldError):
+                return typed_value(part, value, path)
+        return typed_value(last, value, path)
+    if kind is Literal:
+        if value not in parts:
+            raise FieldError(path, f"one of {', '.join(map(str, parts))} is expected")
+        return value
+    if kind is Annotated:
+        text, pattern = parts
+        if not pattern.fullmatch(typed_value(text, value, path)):
+            raise FieldError(path, "this text is not possible here")
+        return value
+    allowed, name = _TYPES[kind]
+    is_wrong = not isinstance(value, allowed)
+    is_wrong |= isinstance(value, bool) and kind is not bool
+    # NaN is not below the limit either.
+    if is_wrong or (kind is float and not abs(value) <= LARGEST):
+        raise FieldError(path, f"{name} is expected")
+    if not parts:
+        return value
+    if kind is dict and len(parts) == 1:
+        return read_fields(parts[0], value, path)
+    if isinstance(value, Mapping):
+        return {
+            key: typed_value(parts[1], item, f"{path}.{key}")
+            for key, item in value.items()
+        }
+    if kind is tuple and parts[-1] is not ... and len(value) != len(parts):
+        raise FieldError(path, f"{len(parts)} items are expected")
+    items = [typed_value(parts[0], item, f"{path}.{k}") for k, item in enumerate(value)]
+    return tuple(items) if kind is tuple else items
 
 
 def stored_fields(value: object) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_a_field_of_a_wrong_type_is_named():
         ("status", ["ok"]),
         ("error", 3),
         ("log", {}),
-        ("params", None),
+        ("params", []),
         ("selection", []),
         ("metrics", {"mse": "0.5"}),
         ("metrics", {"mse": True}),

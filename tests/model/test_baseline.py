@@ -23,6 +23,7 @@ from mtlrun.model.baseline import (
     task_table,
 )
 from mtlrun.model.train import training_page
+from mtlrun.utils.io import read_fields
 
 TRAIN, TEST = np.arange(0, 24, 2), np.arange(1, 24, 2)
 RESULT = {
@@ -137,7 +138,7 @@ def test_the_direction_of_a_metric_decides(metric, score, baseline, verdict):
 
 
 def test_each_worse_score_is_reported_with_both_numbers():
-    lines = baseline_warnings(TrainingResult.read(RESULT))
+    lines = baseline_warnings(read_fields(TrainingResult, RESULT))
     assert len(lines) == 2
     assert all("worse than the mean of the task" in line for line in lines)
     assert ("1.05" in lines[0], "(1)" in lines[0]) == (True, True)
@@ -146,7 +147,7 @@ def test_each_worse_score_is_reported_with_both_numbers():
 
 def test_results_of_earlier_versions_have_only_scores_with_a_known_baseline():
     earlier = {name: value for name, value in RESULT.items() if name != "baseline"}
-    earlier = TrainingResult.read(earlier)
+    earlier = read_fields(TrainingResult, earlier)
     assert len(baseline_warnings(earlier)) == 1
     rows = {row[0]: row[2:] for row in score_table(earlier).rows}
     assert rows["RMSE of the test rows"] == [None, None]
@@ -157,19 +158,21 @@ def test_results_of_earlier_versions_have_only_scores_with_a_known_baseline():
 
 
 def test_every_score_has_its_baseline_next_to_it():
-    table = score_table(TrainingResult.read(RESULT))
+    table = score_table(read_fields(TrainingResult, RESULT))
     assert [row[1:] for row in table.rows] == [
         [1.05, 1.0, WORSE],
         [2.0, 1.5, WORSE],
         [0.3, -0.1, BETTER],
     ]
-    (north, south) = task_table(TrainingResult.read(RESULT), TESTED).rows
+    (north, south) = task_table(read_fields(TrainingResult, RESULT), TESTED).rows
     assert north == ["north", 3, 1.5, 1.0, 0.2, -0.1, WORSE]
     assert south[-1] == WORSE
 
 
 def test_the_page_marks_worse_scores_in_red():
-    page = training_page(TrainingResult.read(RESULT), {}, TESTED, None, regression=True)
+    page = training_page(
+        read_fields(TrainingResult, RESULT), {}, TESTED, None, regression=True
+    )
     assert page.count('<li class="bad badge">') == 2
     assert '<li class="bad badge">cross-validated normalized MSE 1.05: worse' in page
     assert "<h1>Model on made</h1>" in page, "neither a class path nor a prefix of ours"

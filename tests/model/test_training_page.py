@@ -16,6 +16,7 @@ from mtlrun.model.train import (
     roc_figure,
     training_page,
 )
+from mtlrun.utils.io import read_fields
 
 RESULT = {
     "id": "made",
@@ -45,7 +46,11 @@ def test_scores_parameters_and_the_largest_coefficients_come_first(tested, rng):
     coef[:, 3] = [-40, 20]
     names = [f"x{j}" for j in range(coef.shape[1])]
     page = training_page(
-        TrainingResult.read(RESULT), {"seed": 7}, tested, (coef, names), regression=True
+        read_fields(TrainingResult, RESULT),
+        {"seed": 7},
+        tested,
+        (coef, names),
+        regression=True,
     )
     words = [
         "&lt;made&gt;",
@@ -97,7 +102,9 @@ def test_shared_weights_are_the_mean_and_others_are_differences_from_it():
 
 def test_the_headline_compares_the_score_with_the_mean_of_the_task(tested):
     result = RESULT | {"baseline": {"metrics": {"mse": 1.0}}}
-    page = training_page(TrainingResult.read(result), {}, tested, None, regression=True)
+    page = training_page(
+        read_fields(TrainingResult, result), {}, tested, None, regression=True
+    )
     headline = re.search(r'<li class="good badge">(.*?)</li>', page)[1]
     assert "better than the mean" in headline
     assert "75% less" in headline
@@ -107,7 +114,9 @@ def test_the_headline_compares_the_score_with_the_mean_of_the_task(tested):
 
 def test_a_model_that_learned_nothing_has_a_red_headline(tested):
     result = RESULT | {"baseline": {"metrics": {"mse": 0.2}}}
-    page = training_page(TrainingResult.read(result), {}, tested, None, regression=True)
+    page = training_page(
+        read_fields(TrainingResult, result), {}, tested, None, regression=True
+    )
     (headline,) = re.findall(r'<li class="bad badge">(.*?)</li>', page)
     assert "worse than the mean" in headline
     assert "25% more" in headline

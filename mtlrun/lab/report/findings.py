@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -12,7 +11,7 @@ from mtlrun.lab.report.claim_texts import bounds_text, number_text
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
 from mtlrun.show.quantities import spoken
-from mtlrun.show.report_table import Column, ReportTable
+from mtlrun.show.report_table import ReportTable
 
 #: Columns of the table of claims.
 CLAIM_COLUMNS = ("claim", "threshold", "ours", "verdict", "data")
@@ -29,57 +28,6 @@ _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 OURS = "ours"
 AUDIT = "audit"
 OTHER_DATA = "other data"
-#: Parts of a paper other than its tables and figures, which have their own names.
-THEORY = "theory"
-ALGORITHMS = "algorithms"
-TEXT = "text"
-
-
-# ------------------------------------------------------------ parts of the paper
-
-
-def part_of_paper(claim: ClaimVerdict) -> str:
-    """Return the part of the paper that a claim is about.
-
-    A table that refutes a statement is one part, however many claims are read off it.
-    """
-    location = (claim.where or "").lower()
-    if re.search(r"theorem|lemma|proposition|\(theory\)", location):
-        return THEORY
-    if "algorithm" in location:
-        return ALGORITHMS
-    match = re.search(r"\b(table|figure)s? (\w+)", location)
-    if match is None:
-        return TEXT
-    return f"{match[1].capitalize()} {match[2].upper()}"
-
-
-def claims_by_part(claims: Iterable[ClaimVerdict]) -> dict[str, list[ClaimVerdict]]:
-    """Return claims by the part of the paper.
-
-    Theory and algorithms come first, then tables and figures by name, then the text.
-    """
-    parts: dict[str, list[ClaimVerdict]] = {}
-    for claim in claims:
-        parts.setdefault(part_of_paper(claim), []).append(claim)
-    positions = {THEORY: 0, ALGORITHMS: 1, TEXT: 3}
-    names = sorted(parts, key=lambda name: (positions.get(name, 2), name))
-    return {name: parts[name] for name in names}
-
-
-def part_table(claims: Iterable[ClaimVerdict]) -> ReportTable:
-    """Return the number of claims with each verdict, for each part of the paper."""
-    # Several verdicts may share a label, which has one column.
-    labels = dict.fromkeys(verdict.label for verdict in VERDICTS)
-    table = ReportTable.of("part of the paper", "claims:count")
-    for label in labels:
-        table.columns.append(Column(label, "count"))
-    for name, part in claims_by_part(claims).items():
-        counts = Counter(verdict_label(claim.verdict) for claim in part)
-        # An empty entry is easier to read than a zero.
-        by_label = [counts[label] or None for label in labels]
-        table.rows.append([name, len(part), *by_label])
-    return table
 
 
 # ------------------------------------------------------------ tables of claims
@@ -98,12 +46,6 @@ def claim_table(run: Run, claims: Sequence[ClaimVerdict]) -> ReportTable:
     for claim in claims:
         table.rows.append([claim.id, *claim_row([run], claim)])
     return table
-
-
-def verdict_rank(claim: ClaimVerdict) -> int:
-    """Return the sort key of a claim: holding ones first, undecided ones last."""
-    words = [verdict.singular for verdict in VERDICTS]
-    return words.index(Verdict(claim.verdict).singular)
 
 
 def data_of(runs: Sequence[Run], claim: ClaimVerdict) -> str:

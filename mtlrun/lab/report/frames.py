@@ -11,14 +11,22 @@ from typing import Any
 
 import pandas as pd
 
-from mtlrun.engine.record import Record, ResultKey, SearchResult, Seconds
+from mtlrun.engine.record import Record, ResultKey, Seconds
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import COMPARED, RUN_FILE, TRAINED, read_json
+from mtlrun.engine.stored import (
+    COMPARED,
+    RUN_FILE,
+    TRAINED,
+    ComparedPlan,
+    fields_of_file,
+    read_json,
+)
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
 from mtlrun.lab.stored import Axis
+from mtlrun.model.baseline import TrainingResult
 from mtlrun.show.quantities import PARALLEL
-from mtlrun.utils.io import canonical_json, is_json_number, read_fields
+from mtlrun.utils.io import canonical_json, is_json_number
 from mtlrun.utils.outputs import write_output
 
 #: Columns that identify a job, with its status.
@@ -177,7 +185,7 @@ def _result_folders(root: Path) -> Iterator[tuple[Path, _Reader]]:
     Folders inside a folder with results belong to it.
     """
     readers: dict[str, _Reader] = {
-        RUN_FILE: _stored_run_rows,
+        RUN_FILE: lambda folder: _run_rows(read_run(folder)),
         COMPARED: _comparison_rows,
         TRAINED: _training_rows,
     }
@@ -188,10 +196,6 @@ def _result_folders(root: Path) -> Iterator[tuple[Path, _Reader]]:
             folders.clear()
         # os.walk descends into the folders that remain in this list, in its order.
         folders[:] = sorted(folder for folder in folders if folder != "cells")
-
-
-def _stored_run_rows(folder: Path) -> Iterator[_Row]:
-    yield from _run_rows(read_run(folder))
 
 
 def _run_rows(run: Run) -> Iterator[_Row]:
@@ -222,48 +226,43 @@ def _job_rows(run: Run, jobs: Iterable[ResultKey]) -> Iterator[_Row]:
 
 def _comparison_rows(folder: Path) -> Iterator[_Row]:
     """Yield the rows of a comparison."""
-    content = read_json(folder / COMPARED) or {}
-    dataset = content.get("dataset") or {}
+    path = folder / COMPARED
+    plan = fields_of_file(ComparedPlan, read_json(path) or {}, path)
     records = Store(folder)
-    for job in content.get("cells") or ():
-        key = str(job.get("key"))
+    for job in plan.cells:
         try:
-            record = records.read(key)
+            record = records.read(job.key)
         except ValueError as error:
             remedy = "Compare again: only what is missing is computed."
             raise DataError(f"{folder}: {error}", remedy) from None
         yield {
             "kind": "compare",
             "experiment": f"compare/{folder.name}",
-            "dataset": dataset.get("id"),
-            "key": key,
-            "method": job.get("method"),
-            "trial": job.get("trial"),
+            "dataset": plan.dataset.id,
+            "key": job.key,
+            "method": job.method,
+            "trial": job.trial,
             **_record_entries(record),
         }
 
 
 def _training_rows(folder: Path) -> Iterator[_Row]:
     """Yield the row of a training."""
-    content = read_json(folder / TRAINED) or {}
+    path = folder / TRAINED
+    content = read_json(path) or {}
     # Another program may have a file of this name.
     if not {"id", "metrics", "status"} <= content.keys():
         return
-    record = Record(
-        key="",
-        family="fit",
-        inputs={},
-        status=str(content["status"]),
-        metrics=content["metrics"],
-        seconds=read_fields(Seconds, content.get("seconds") or {}),
-        solver=content.get("solver") or {},
-        selection=read_fields(SearchResult, content.get("selection") or {}),
-    )
+    result = fields_of_file(TrainingResult, content, path)
+    fields: dict[str, Any] = {"key": "train", "family": "fit", "inputs": {}}
+    for name in ("status", "metrics", "seconds", "solver", "selection"):
+        fields[name] = content.get(name)
+    record = fields_of_file(Record, fields, path)
     yield {
         "kind": "train",
-        "experiment": content["id"],
-        "dataset": content.get("dataset"),
-        "method": content.get("method"),
+        "experiment": result.id,
+        "dataset": result.dataset,
+        "method": result.method,
         "trial": 0,
         **_record_entries(record),
     }

@@ -12,7 +12,6 @@ from mtlrun.lab.experiment.claims import Claim, Expectation
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
 from mtlrun.lab.report.claims import verdict_of as verdict_of_results
-from mtlrun.lab.report.findings import part_of_paper
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -689,18 +688,3 @@ def test_a_run_is_stopped_at_its_limit(maker, seconds, verdict):
     }
     check["stopped"] = {"quantity": "seconds_run", "at_least": "seconds"}
     assert verdict_of(maker, check).verdict == verdict
-
-
-def test_a_claim_counts_for_its_part_of_the_paper():
-    for where, group in [
-        ("Theorem 4.1", "theory"),
-        ("Proposition 4.2", "theory"),
-        ("Section 3 (theory)", "theory"),
-        ("Section 3.1, Algorithm 2", "algorithms"),
-        ("Figure 2 (b)", "Figure 2"),
-        ("Tables II and III", "Table II"),
-        ("Section 6.3", "text"),
-        (None, "text"),
-    ]:
-        claim = ClaimVerdict("c", "it is so", where, "confirmed", "")
-        assert part_of_paper(claim) == group

@@ -17,7 +17,16 @@ import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.engine.packed import PACKED
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import PROVENANCE, RUN_FILE, SHAPES, read_json, read_raw
+from mtlrun.engine.stored import (
+    COMPARED,
+    LEADERBOARD,
+    MODEL_FILE,
+    PROVENANCE,
+    RUN_FILE,
+    TRAINED,
+    read_json,
+    read_raw,
+)
 from mtlrun.errors import DataError, UserError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import render
@@ -127,7 +136,8 @@ def test_altered_files_are_rejected_or_read(results, name):
     "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
 )
 def test_a_file_without_a_json_object_has_one_message(tmp_path, text):
-    for name in [RUN_FILE, PROVENANCE, *SHAPES]:
+    names = [RUN_FILE, PROVENANCE, COMPARED, LEADERBOARD, TRAINED, MODEL_FILE]
+    for name in names:
         (tmp_path / name).write_text(text, encoding="latin-1")
         with pytest.raises(DataError) as caught:
             read_json(tmp_path / name)
