@@ -211,13 +211,16 @@ def effects_text(checks: RowChecks, names: Callable[[Array], list[str]]) -> str:
     """Return what is assumed of the effects that tasks share."""
     if not checks.curves:
         return "linear effects"
-    curves = []
+    effects = []
     for columns in checks.curves:
         factors = names(np.array(columns))
-        curves.append(" * ".join(factors))
-    text = ", ".join(curves[:MAX_NAMED_CURVES])
-    if len(curves) > MAX_NAMED_CURVES:
-        text += f" and {len(curves) - MAX_NAMED_CURVES} more"
+        text = factors[0]
+        if len(factors) > 1:
+            text = f"the product of {' and '.join(factors)}"
+        effects.append(text)
+    text = ", ".join(effects[:MAX_NAMED_CURVES])
+    if len(effects) > MAX_NAMED_CURVES:
+        text += f" and {len(effects) - MAX_NAMED_CURVES} more"
     return f"common curves in {text}"
 
 
