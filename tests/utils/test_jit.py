@@ -29,6 +29,38 @@ print("numba" in sys.modules)
 """
 
 
+FIRST_FITS = """
+import numpy as np
+from numba.core import event
+from mtlrun.estimators import GraphSVC, IndependentLasso
+X = np.random.default_rng(0).normal(size=(60, 5)); task = np.arange(60) % 3
+for model in (IndependentLasso(), GraphSVC(solver="dcd")):
+    with event.install_recorder("numba:compile") as recorder:
+        model.fit(X, np.sign(X[:, 0]), task_id=task)
+    print(sum(entry.is_start for _, entry in recorder.buffer))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_the_first_fits_compile_few_functions(tmp_path):
+    environment = {
+        **os.environ,
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", FIRST_FITS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    n_lasso, n_dcd = map(int, run.stdout.split())
+    assert 1 <= n_lasso <= 2
+    assert n_lasso < n_dcd <= 25
+
+
 @pytest.mark.slow
 def test_models_of_matrix_products_do_not_import_the_compiler():
     run = subprocess.run(
