@@ -57,6 +57,26 @@ def test_coefficients_are_on_the_page(table, method, intervals):
     assert (" to " in section.partition("<tbody>")[2]) == intervals
 
 
+@pytest.mark.slow
+@pytest.mark.rendered
+def test_each_picture_of_a_page_is_drawn_once(table, monkeypatch):
+    from matplotlib.backends.backend_svg import RendererSVG
+
+    drawn = []
+    finalize = RendererSVG.finalize
+
+    def counted(self):
+        drawn.append(self)
+        finalize(self)
+
+    monkeypatch.setattr(RendererSVG, "finalize", counted)
+    options = {"methods": ["PooledRidge"], "splits": 2, "folds": 2}
+    result = mtlrun.compare(table, target="grade", task="school", **options)
+    assert not drawn
+    page = result.page()
+    assert len(drawn) == page.count("<svg") > 1
+
+
 class Visible(HTMLParser):
     """Collects the headings and pictures that are not folded."""
 
