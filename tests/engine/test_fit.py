@@ -826,7 +826,7 @@ def test_prepared_rows_are_limited_in_bytes_and_reused_in_turns(spies, monkeypat
     # Every other visit after the first turn, instead of all 12 visits.
     assert n_prepared == 3 + 4
     # Larger than the limit: kept alone.
-    monkeypatch.setattr(fit, "MAX_PREPARED_BYTES", 1)
+    limit_prepared_rows(monkeypatch, 0)
     alone, same, lost = parts_of(data, "published", "published", "random")
     assert same is alone
     assert lost is not turns[-1][0]

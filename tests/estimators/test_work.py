@@ -14,8 +14,6 @@ from mtlrun.estimators import (
     inputs,
 )
 from mtlrun.estimators.params import Rule
-from mtlrun.solvers.convex import lasso
-from mtlrun.solvers.hierarchical import smooth_parts
 from mtlrun.solvers.hierarchical.smooth_parts import NystroemFeatures, SmoothRows
 
 
@@ -137,25 +135,24 @@ def test_a_wide_design_is_copied_by_column_once_and_only_if_that_pays(
         copies.append(array)
         return copy(array)
 
-    monkeypatch.setattr(lasso.np, "asfortranarray", counted)
+    monkeypatch.setattr(np, "asfortranarray", counted)
     model.fit(X, Y)
     assert len(copies) == n_copies
 
 
-def test_features_of_many_rows_are_computed_in_batches(monkeypatch):
+def test_features_of_many_rows_are_computed_in_batches():
     rng = np.random.default_rng(0)
-    rows = SmoothRows(rng.normal(size=(100, 2)), np.zeros((100, 0), dtype=int))
+    rows = SmoothRows(rng.normal(size=(25_000, 2)), np.zeros((25_000, 0), dtype=int))
     features = NystroemFeatures.fit(rows.z[:10], np.arange(2), length=1.0)
-    at_once = features.centered(rows, np.ones(100))
+    at_once = features(rows).mean(axis=0)
     n_rows = []
-    compute = NystroemFeatures.__call__
 
-    def counted(self, batch):
-        n_rows.append(len(batch))
-        return compute(self, batch)
+    class CountedFeatures(NystroemFeatures):
+        def __call__(self, batch):
+            n_rows.append(len(batch.z))
+            return super().__call__(batch)
 
-    monkeypatch.setattr(smooth_parts, "BATCH_ROWS", 30)
-    monkeypatch.setattr(NystroemFeatures, "__call__", counted)
-    in_batches = features.centered(rows, np.ones(100))
-    assert n_rows == [30, 30, 30, 10]
-    np.testing.assert_allclose(in_batches.offset, at_once.offset)
+    counted = CountedFeatures(**vars(features))
+    centered = counted.centered(rows, np.ones(25_000))
+    assert n_rows == [10_000, 10_000, 5_000]
+    np.testing.assert_allclose(centered.offset, at_once)
