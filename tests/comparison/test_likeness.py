@@ -86,13 +86,13 @@ def test_for_each_table_the_closest_number_of_rows_counts(atlas):
 def test_a_gain_without_practical_difference_does_not_count(atlas):
     for line in atlas:
         line["over_pooled"] = "0.009" if line["table"] < "t3" else "0.011"
-    assert "in 2 of 5 (gain 1 to 1%)" in tables_like(ragged(2, 10), 1.0)
+    assert "2 of 5 (gain 1 to 1%)" in tables_like(ragged(2, 10), 1.0)
 
 
 def test_a_loss_at_which_the_atlas_cuts_is_a_bound(atlas):
     for line in atlas:
         line["over_pooled"] = "-1"
-    assert "(gain -100 or less to -100%)" in tables_like(ragged(2, 10), 1.0)
+    assert "(gain -100 or less" in tables_like(ragged(2, 10), 1.0)
 
 
 def test_without_enough_tables_of_the_layout_there_is_no_line(atlas, monkeypatch):

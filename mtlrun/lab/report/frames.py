@@ -24,7 +24,6 @@ from mtlrun.engine.stored import (
 from mtlrun.errors import DataError, UserError, with_arguments
 from mtlrun.lab.report.run import MISSING, Run, read_run, started_others
 from mtlrun.lab.stored import Axis
-from mtlrun.model.baseline import TrainingResult
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.utils.io import canonical_json, is_json_number
 from mtlrun.utils.outputs import write_output
@@ -248,6 +247,9 @@ def _comparison_rows(folder: Path) -> Iterator[_Row]:
 
 def _training_rows(folder: Path) -> Iterator[_Row]:
     """Yield the row of a training."""
+    # Reports of runs need no models.
+    from mtlrun.model.baseline import TrainingResult
+
     path = folder / TRAINED
     content = read_json(path) or {}
     # Another program may have a file of this name.
