@@ -468,19 +468,19 @@ def _map_by_kind(multitask: pd.DataFrame) -> Matrix:
 
 @analysis(
     {
-        "rank_correlation": "Spearman's correlation of foretold and measured gains of "
+        "rank_correlation": "Spearman's correlation of predicted and measured gains of "
         "tables left out",
         "correlation_low": "lower end of its 95% interval, tables drawn anew",
         "correlation_high": "upper end of its 95% interval",
-        "sign_right": "share of the settings in which the sign is foretold rightly",
+        "sign_right": "share of the settings in which the sign is predicted right",
         "sign_low": "lower end of its 95% interval, tables drawn anew",
         "sign_high": "upper end of its 95% interval",
         "sign_no": "share of the settings in which always saying no is right",
         "sign_over_no": "the difference of the two",
         "over_no_low": "lower end of its 95% interval, tables drawn anew",
         "over_no_high": "upper end of its 95% interval",
-        "explained": "share of the variance of the gains that is foretold",
-        "settings": "settings that are foretold",
+        "explained": "share of the variance of the gains that is predicted",
+        "settings": "settings that are predicted",
         "tables": "tables that are left out in turn",
     },
     name="atlas-prediction",
