@@ -129,6 +129,15 @@ def test_targets_and_columns_that_are_sums_of_columns_are_found():
     assert alarms(few_rows, task=None).empty
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_sums_are_found_beside_infinite_and_missing_cells():
+    frame = clinics().assign(y=lambda f: (2 * f.weight - 3 * f.change).round(6))
+    frame.loc[3, "weight"] = np.inf
+    frame.loc[5, "change"] = np.nan
+    found = alarms(frame)
+    assert "y" in found.column[found.kind == "sum of columns"].tolist()
+
+
 def test_repeated_rows_are_alarms_where_targets_are_measured():
     frame = clinics()
     twice = pd.concat([frame, frame], ignore_index=True)

@@ -604,12 +604,23 @@ class _Look:
 
     def sums(self) -> Iterator[TableFinding]:
         """Find targets and columns that are weighted sums of several columns."""
-        frame = pd.DataFrame(dict(self.numbers())).dropna()
-        n_rows = min(len(frame), SUM_ROWS)
-        sample = frame.iloc[np.linspace(0, len(frame) - 1, n_rows).astype(int)]
-        sample = sample.loc[:, sample.nunique() > 1]
-        targets = [name for name in self.targets if name in sample.columns]
-        names = [name for name in sample.columns if name not in targets]
+        columns = dict(self.numbers())
+        if len(columns) < 2:
+            return
+        is_filled = np.ones(len(self.frame), dtype=bool)
+        for values in columns.values():
+            is_filled &= np.isfinite(values)
+        rows = np.flatnonzero(is_filled)
+        n_rows = min(len(rows), SUM_ROWS)
+        chosen = rows[np.linspace(0, len(rows) - 1, n_rows).astype(int)]
+        varying = {}
+        for name, values in columns.items():
+            cells = values[chosen]
+            if (cells != cells[:1]).any():
+                varying[name] = cells
+        sample = pd.DataFrame(varying)
+        targets = [name for name in self.targets if name in varying]
+        names = [name for name in varying if name not in targets]
         too_few_rows = n_rows < MIN_NUMBERS + 2 * len(names)
         if too_few_rows or not 2 <= len(names) <= MAX_SUMMED:
             return
