@@ -55,6 +55,8 @@ _MIN_RELATIVE_STD = 1e-10
 class Sums:
     """Sums of products V V' and numbers of rows, by fold and task.
 
+    Products are symmetric: only one half of each is sent between processes.
+
     Attributes
     ----------
     products : dict of Key to ndarray
@@ -96,12 +98,29 @@ class Sums:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of one half of each product, which is symmetric."""
+        """Number of bytes that are sent between processes."""
         n_bytes = 0
         for product in self.products.values():
             size = len(product)
             n_bytes += 8 * size * (size + 1) // 2
         return n_bytes
+
+    def __getstate__(self) -> dict[str, Any]:
+        halves = {}
+        for key, product in self.products.items():
+            size = len(product)
+            halves[key] = (size, product[np.triu_indices(size)])
+        return {"products": halves, "counts": self.counts, "rows": self.rows}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.counts = state["counts"]
+        self.rows = state["rows"]
+        self.products = {}
+        for key, (size, half) in state["products"].items():
+            upper = np.zeros((size, size))
+            upper[np.triu_indices(size)] = half
+            lower = np.triu(upper, 1).T  # without the diagonal, which is in `upper`
+            self.products[key] = upper + lower
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import codecs
 import gzip
+import pickle
 from decimal import Decimal
 from itertools import combinations
 
@@ -18,6 +19,7 @@ from mtlrun.chunks.sums import (
     Folds,
     Products,
     ScaledStatistics,
+    Sums,
     add_up,
     statistics_of,
 )
@@ -114,6 +116,15 @@ def test_tasks_whose_rows_all_have_weight_0_are_named(tmp_path, kind):
     (note,) = (note for note in data.notes if "s2" in note)
     assert "s1" not in note
     assert note in said
+
+
+def test_the_bytes_that_are_counted_are_those_that_are_sent():
+    X = np.random.default_rng(0).normal(size=(60, 50))
+    sums = Sums({(0, 0): X.T @ X}, {(0, 0): 60}, 60)
+    sent = pickle.dumps(sums)
+    assert sums.nbytes < len(sent) < sums.nbytes + 500
+    received = pickle.loads(sent)
+    np.testing.assert_array_equal(received.products[0, 0], X.T @ X)
 
 
 def test_targets_may_be_missing(tmp_path):
