@@ -725,12 +725,12 @@ class _Look:
             return
         rows = np.flatnonzero(self.tasks.codes < 0)
         if len(rows):
-            place = self.table.where(int(rows[0]))
+            location = self.table.where(int(rows[0]))
             yield TableFinding(
                 kind="empty task",
                 column=str(self.task),
-                location=place,
-                text=f"{counted(len(rows), 'row')} without a task, the first in {place}",
+                location=location,
+                text=f"{counted(len(rows), 'row')} without a task, the first in {location}",
                 effect="fill in the cell or delete the row: every row needs its task",
             )
 
