@@ -428,9 +428,9 @@ def test_a_page_is_short():
     assert [name for name, words in n_words.items() if words >= 3000] == []
 
 
-def test_the_documentation_has_at_most_59000_words():
-    """Generated pages and tables are counted, too."""
-    assert sum(map(_words, DOCS.rglob("*.md"))) < 59_000
+def test_the_documentation_has_at_most_59500_words():
+    """Generated pages and tables are counted, too: a new method adds about 60 words."""
+    assert sum(map(_words, DOCS.rglob("*.md"))) < 59_500
 
 
 def test_the_start_is_read_in_ten_minutes():

@@ -38,6 +38,7 @@ from mtlrun.comparison.verdict import (
     NO_DIFFERENCE,
     NO_VERDICT,
     POOLED,
+    TRIVIAL,
     ComparisonVerdict,
     VerdictText,
     decide,
@@ -298,6 +299,26 @@ def test_a_forest_that_beats_only_one_alternative_is_not_named():
     forest = method("Forest", NATIVE, 0.9 * (1 + NOISE[0]), evaluation)
     sentence = judge([*entries, forest], evaluation).sentence
     assert "Forest beats all of these by at least 10%" in sentence
+
+
+def test_a_forest_that_is_better_by_chance_does_not_beat_the_strategies():
+    evaluation = make_evaluation()
+    entries = methods(evaluation, joint=1.2, spread=0.0)
+    noise = np.random.default_rng(0).normal(size=N)
+    noise -= noise.mean()
+    forest = method("Forest", NATIVE, 0.9 * (1 + NOISE[0]) + 5 * noise, evaluation)
+    sentence = judge([*entries, forest], evaluation).sentence
+    assert "chance" in sentence
+    assert "Forest beats" not in sentence
+
+
+@pytest.mark.parametrize(("mean", "is_beaten"), [(1.3, True), (0.8, False)])
+def test_the_verdict_says_when_no_strategy_beats_the_mean_of_each_task(mean, is_beaten):
+    evaluation = make_evaluation()
+    entries = methods(evaluation, joint=0.9, spread=0.0)
+    trivial = method("TaskMean", TRIVIAL, mean * (1 + NOISE[0]), evaluation)
+    sentence = judge([*entries, trivial], evaluation).sentence
+    assert ("TaskMean" not in sentence) == is_beaten
 
 
 def test_many_tasks_with_few_rows_cause_a_remark():
