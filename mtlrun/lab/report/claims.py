@@ -493,7 +493,13 @@ def _evaluate_on(check: Check, label: str, judged: JudgedRun) -> list[CheckResul
     if check.kind == "rejections":
         return [_rejections(check, _find_group(judged, label))]
     results = []
-    tuples = _method_tuples(check)
+    tuples: list[tuple[str, ...]]
+    if check.kind == "order":
+        tuples = list(pairwise(check.methods))
+    elif check.kind == "value":
+        tuples = [(method,) for method in check.of]
+    else:
+        tuples = list(product(check.of, check.over))
     if check.unit == PREDICTION:
         for methods in tuples:
             results.append(_on_predictions(check, judged.run, label, methods))
@@ -556,15 +562,6 @@ def _groups(check: Check, judged: JudgedRun) -> Iterator[tuple[str, str | None]]
                 name,
                 f"{name}: fewer than two data sets with a number of every method",
             )
-
-
-def _method_tuples(check: Check) -> list[tuple[str, ...]]:
-    """Return the methods of each comparison."""
-    if check.kind == "order":
-        return list(pairwise(check.methods))
-    if check.kind == "value":
-        return [(method,) for method in check.of]
-    return list(product(check.of, check.over))
 
 
 def _bound(
@@ -779,23 +776,19 @@ def _compare(
             effect = 0.0
         elif effect is None:
             effect = smallest_effect(quantity, rows, math.log)
-        effect = _effect_on_ratio(check, value, effect)
+        # The effect on the logarithm becomes one on the ratio itself, in the direction
+        # of the nearest bound.
+        low, high = check.bounds
+        is_above_low = value >= low and value - low <= abs(high - value)
+        if is_above_low or value > high:
+            effect = -value * math.expm1(-effect)
+        else:
+            effect = value * math.expm1(effect)
     else:
         value = values[0] - sum(values[1:])
         if effect is None:
             effect = smallest_effect(quantity, rows)
     return _decide(check, title, rows, value, effect, bound)
-
-
-def _effect_on_ratio(check: Check, value: float, log_effect: float) -> float:
-    """Return the smallest difference of a ratio that counts, from that of its
-    logarithm, in the direction of the nearest bound.
-    """
-    low, high = check.bounds
-    is_above_low = value >= low and value - low <= abs(high - value)
-    if is_above_low or value > high:
-        return -value * math.expm1(-log_effect)
-    return value * math.expm1(log_effect)
 
 
 def _compare_interval(
@@ -994,10 +987,17 @@ def _unsettled(
     is_bound = bound is not None and bound == _bound_of_unconverged(check, rows)
     if not is_bound and check.quantity not in ACCURACY:
         for row in rows:
-            could_change = CONVERGED_SHARE * abs(margin) <= _remaining_change(
-                check, row
-            )
-            if row.status == NOT_CONVERGED and could_change:
+            if row.status != NOT_CONVERGED:
+                continue
+            # The number can still change by what the check states, or for objectives
+            # by the certified gap; otherwise there is no limit.
+            change = math.inf
+            gap = row.value("gap")
+            if check.drift is not None:
+                change = check.drift
+            elif check.quantity == "objective" and gap is not None:
+                change = gap * abs(row.value("objective") or 0.0)
+            if CONVERGED_SHARE * abs(margin) <= change:
                 n_fits = counted(row.planned, "fit")
                 return f"{row.affected} of {n_fits} of {row.method} did not converge"
     if abs(margin) < effect:
@@ -1026,20 +1026,6 @@ def _unsettled(
     if shows_large != (bound == "lower"):
         return f"{check.quantity} is a bound, which can decide the other side only"
     return None
-
-
-def _remaining_change(check: Check, row: MethodResult) -> float:
-    """Return how far the number of a method that did not converge can still change.
-
-    It is what the check states, or for objectives the certified gap; otherwise there is
-    no limit.
-    """
-    if check.drift is not None:
-        return check.drift
-    gap = row.value("gap")
-    if check.quantity != "objective" or gap is None:
-        return math.inf
-    return gap * abs(row.value("objective") or 0.0)
 
 
 def _on_predictions(

@@ -312,7 +312,10 @@ class _Layout:
         is_first = block.get("quantity") in (None, *self.values["quantity"][:1])
         lines: list[tuple[str, list[PrintedNumber | None]]] = []
         for head, row in zip(self.values[self.rows], matrix, strict=True):
-            if any(_is_shown(cell, is_first) for cell in row):
+            present = [cell for cell in row if cell is not None]
+            if not is_first:
+                present = [c for c in present if c.printed or c.value is not None]
+            if present:
                 name = self._value_name(self.rows, head)
                 lines.append((name, [row[index] for index in kept]))
         if self.foot and is_first and lines:
@@ -509,15 +512,12 @@ class _Layout:
                 continue
             elif axis == "value":
                 parts.append(f"{self.axis_name('value')} {show(value)}")
-            elif self._distinguishes(axis, value):
-                parts.append(self._value_name(axis, value))
+            elif axis == "dataset":
+                if has_data(self.judged.run, value):
+                    parts.append(title_of(self.judged.run, str(value)))
+            elif len(self.values[axis]) > 1:
+                parts.append(show(value))
         return ", ".join(parts)
-
-    def _distinguishes(self, axis: str, value: Any) -> bool:
-        """Return whether a title should mention the value of an axis."""
-        if axis == "dataset":
-            return has_data(self.judged.run, value)
-        return len(self.values[axis]) > 1
 
 
 def _default_axes(run: Run, n_quantities: int) -> tuple[str, str]:
@@ -541,12 +541,6 @@ def _default_axes(run: Run, n_quantities: int) -> tuple[str, str]:
         if n_quantities > max(MAX_QUANTITY_COLUMNS[rows], n_rows):
             return columns, rows
     return rows, columns
-
-
-def _is_shown(cell: PrintedNumber | None, is_first: bool) -> bool:
-    if cell is None:
-        return False
-    return is_first or bool(cell.printed) or cell.value is not None
 
 
 def table_notes(
@@ -819,7 +813,13 @@ def measurement_sections(run: Run) -> list[Section]:
         if n_tables > MAX_STORED_TABLES:
             continue
         for name, stored in (content.get("tables") or {}).items():
-            table = _stored_table(stored["columns"], stored["rows"])
+            rows = stored["rows"]
+            table = ReportTable([], [list(row) for row in rows])
+            for index, column in enumerate(stored["columns"]):
+                kind = "number"
+                if any(isinstance(row[index], str) for row in rows):
+                    kind = "text"
+                table.columns.append(Column(str(column), kind))
             sections.append(Section(f"{title}: {name}", grids=[table]))
     if n_tables > MAX_STORED_TABLES:
         sentence = (
@@ -828,14 +828,3 @@ def measurement_sections(run: Run) -> list[Section]:
         )
         sections.append(Section("Tables of the analyses", [sentence]))
     return sections
-
-
-def _stored_table(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:
-    """Return a stored table; a column without any text has numbers."""
-    table = ReportTable([], [list(row) for row in rows])
-    for index, name in enumerate(columns):
-        kind = "number"
-        if any(isinstance(row[index], str) for row in rows):
-            kind = "text"
-        table.columns.append(Column(str(name), kind))
-    return table
