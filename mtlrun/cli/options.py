@@ -120,7 +120,10 @@ class Command(_PlainHelp, TyperCommand):
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()
             for param in order:
-                if _takes_one_value(param) and param.name in seen:
+                takes_one_value = param.param_type_name == "option" and not any(
+                    getattr(param, name, 0) for name in ("is_flag", "multiple", "count")
+                )
+                if takes_one_value and param.name in seen:
                     name = max(param.opts, key=len)
                     raise UserError(
                         f"{name} is given twice, and takes one value",
@@ -133,13 +136,6 @@ class Command(_PlainHelp, TyperCommand):
 
 class Group(_PlainHelp, TyperGroup):
     """Group of commands with plain help."""
-
-
-def _takes_one_value(param: Any) -> bool:
-    if param.param_type_name != "option" or getattr(param, "is_flag", False):
-        return False
-    is_repeatable = getattr(param, "multiple", 0) or getattr(param, "count", 0)
-    return not is_repeatable
 
 
 def file_or_folder(

@@ -26,7 +26,6 @@ from mtlrun.utils.outputs import check_ending
 from mtlrun.utils.text import id_of, stem_of
 
 if TYPE_CHECKING:
-    from mtlrun.catalog.registry import MethodInfo
     from mtlrun.data.sets.cards import Card
 
 #: Sources of data sets whose X holds strings of letters.
@@ -223,11 +222,20 @@ def training_file(
         features = TABLE
     elif card.source.name.startswith(STRING_SOURCES):
         features = ONE_HOT
+    # The folder of results has the name of the file, so that two files for one data set
+    # have two folders.
+    if path == "-":
+        class_name = name.rpartition(":")[2]
+        stem = re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{class_name}")
+    else:
+        stem = stem_of(path)
+        if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", stem):
+            stem = id_of(stem)
     template_path = Path(__file__).parent / "training.yaml"
     template = Template(template_path.read_text(encoding="utf-8"))
     return template.substitute(
         command=_command(path, data_dir),
-        stem=_stem(path, card, name),
+        stem=stem,
         title=json.dumps(f"{name} on {card.title}", ensure_ascii=False),
         dataset="\n".join(_dataset_lines(card)),
         method="\n".join(_method_lines(name, card)),
@@ -235,20 +243,6 @@ def training_file(
         metric=metrics[0],
         metrics=", ".join(metrics),
     )
-
-
-def _stem(path: str, card: Card, method: str) -> str:
-    """Return the name of the folder of results.
-
-    It is the name of the file, so that two files for one data set have two folders.
-    """
-    if path == "-":
-        class_name = method.rpartition(":")[2]
-        return re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{class_name}")
-    name = stem_of(path)
-    if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        return name
-    return id_of(name)
 
 
 def _dataset_lines(card: Card) -> list[str]:
@@ -291,14 +285,12 @@ def _method_lines(name: str, card: Card) -> list[str]:
     lines = [f"# {info.summary}; {info.source}.", f"# Minimizes {info.objective}."]
     if len(info.losses) > 1:
         lines.append(f"# Its parameter loss is one of {', '.join(info.losses)}.")
-    return [*lines, "method:", f"  estimator: {name}", *_parameter_lines(info)]
-
-
-def _parameter_lines(info: MethodInfo) -> list[str]:
-    lines = ["  params: {}"]
+    lines += ["method:", f"  estimator: {name}"]
     if any(key.startswith("base__") for key in info.default_grid):
         # The parameters of the grid belong to the method that is fitted to each block.
-        lines = ["  params:", "    base: {estimator: RobustMTL}"]
+        lines += ["  params:", "    base: {estimator: RobustMTL}"]
+    else:
+        lines.append("  params: {}")
     lines.append("  grid:")
     for key, values in info.default_grid.items():
         lines.append(f"    {key}: {json.dumps(list(values))}")
