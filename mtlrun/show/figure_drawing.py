@@ -364,13 +364,6 @@ def _name_points(names: Sequence[str]) -> float:
     return min(MAX_NAME_POINTS, max(MIN_NAME_POINTS, size))
 
 
-def _letters_inches(names: Sequence[str], n_letters: int) -> float:
-    """Return the length of a name of `n_letters`, written in the size of these
-    names.
-    """
-    return LETTER_WIDTH * _name_points(names) / POINTS_PER_INCH * n_letters
-
-
 def _names_length(names: Sequence[str]) -> float:
     """Return the space of the names next to a matrix, in inches.
 
@@ -378,7 +371,8 @@ def _names_length(names: Sequence[str]) -> float:
     """
     if len(names) > MAX_NAMES:
         return 0.0
-    return _letters_inches(names, max(map(len, names), default=0))
+    n_letters = max(map(len, names), default=0)
+    return LETTER_WIDTH * _name_points(names) / POINTS_PER_INCH * n_letters
 
 
 def _cell_size(panel: HeatMap) -> tuple[float, float]:
