@@ -232,9 +232,25 @@ class Layers:
 
         Mappings are merged, lists are replaced, and methods are merged by label.
         """
-        self._apply("profile", ("profiles", name))
+        layer_path = ("profiles", name)
+        self._apply("profile", layer_path)
+        for base in self.bases:
+            changes = _value_at(base.data, layer_path)
+            for path in common_paths(changes, self.document.data):
+                source_path = (*layer_path, *path)
+                # The profile of the file itself has the last word.
+                if _value_at(self.document.data, source_path) is not None:
+                    continue
+                inherited = nearest(base.places, source_path)
+                replaced = nearest(self.document.places, path)
+                key = ".".join(map(str, path))
+                self.warnings.append(
+                    f"{position_text(replaced, self.document)}: {key!r} is replaced "
+                    f"by the inherited profile {name!r} "
+                    f"({position_text(inherited, base)}); to keep it, say it under "
+                    f"profiles: {name}: as well"
+                )
         if self.bases:
-            self._warn_of_replaced(name)
             self._mark_claims(name)
 
     def apply_interpretation(self, name: str) -> None:
@@ -244,12 +260,22 @@ class Layers:
     def apply_override(self, text: str) -> None:
         """Apply an override ``a.b=c``.
 
-        The value is YAML, and a method is named by its label.
+        The value is YAML. Entries of lists are named by their label, id or index:
+        ``methods.APG-RMTL.params.tol=1e-6``.
         """
         position = Position(where=f"--set {text}")
         self._expand_short_forms()
         name, equals, value = text.partition("=")
-        path = self._path_of(name.strip())
+        rest = name.strip()
+        path: KeyPath = ()
+        while rest:
+            current = _value_at(self.data, path)
+            step: str | int
+            if isinstance(current, list):
+                step, rest = _split_list_step(current, rest)
+            else:
+                step, _, rest = rest.partition(".")
+            path = (*path, step)
         if not equals or not path:
             message = "must be key=value, for instance split.trials=3"
             self.problem(position, message)
@@ -304,28 +330,6 @@ class Layers:
                     self.problem(position, message, at_key=True)
                 else:
                     self._merge(value, (key,), source_path, source)
-
-    def _warn_of_replaced(self, profile: str) -> None:
-        """Warn of values of the file that an inherited profile has replaced."""
-        if not isinstance(self.document.data, dict):
-            return
-        layer_path = ("profiles", profile)
-        for base in self.bases:
-            changes = _value_at(base.data, layer_path)
-            for path in common_paths(changes, self.document.data):
-                source_path = (*layer_path, *path)
-                # The profile of the file itself has the last word.
-                if _value_at(self.document.data, source_path) is not None:
-                    continue
-                inherited = nearest(base.places, source_path)
-                replaced = nearest(self.document.places, path)
-                name = ".".join(map(str, path))
-                self.warnings.append(
-                    f"{position_text(replaced, self.document)}: {name!r} is replaced "
-                    f"by the inherited profile {profile!r} "
-                    f"({position_text(inherited, base)}); to keep it, say it under "
-                    f"profiles: {profile}: as well"
-                )
 
     def _mark_claims(self, profile: str) -> None:
         """Mark inherited claims if the file changes the data or protocol of the paper.
@@ -460,7 +464,8 @@ class Layers:
                     indices.append(i)
         for i in indices:
             self._expand_entry((*path, i))
-            for target in _targets(entries[i], changes, path):
+            # Merging may change what the next target would depend on.
+            for target in list(_targets(entries[i], changes, path)):
                 change = _value_at(changes, target.change_path)
                 target_path = (*path, i, *target.entry_path)
                 change_path = (*source_path, *target.change_path)
@@ -495,22 +500,6 @@ class Layers:
                     for entry in entries:
                         names += _names(entry)
         return list(dict.fromkeys(names))
-
-    def _path_of(self, text: str) -> KeyPath:
-        """Return the path that ``methods.APG-RMTL.params.tol`` means.
-
-        Entries of lists are named by their label, id or index.
-        """
-        path: list[str | int] = []
-        while text:
-            current = _value_at(self.data, tuple(path))
-            step: str | int
-            if isinstance(current, list):
-                step, text = _split_list_step(current, text)
-            else:
-                step, _, text = text.partition(".")
-            path.append(step)
-        return tuple(path)
 
     def _replace_positions(self, path: KeyPath, below: Positions) -> None:
         """Replace the positions of a value and of everything in it.
@@ -607,8 +596,11 @@ class _Target(NamedTuple):
     change_path: KeyPath
 
 
-def _targets(entry: object, changes: object, path: KeyPath) -> list[_Target]:
-    """Return where in an entry of a list its changes belong.
+def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
+    """Yield where in an entry of a list its changes belong.
+
+    A parameter that a method does not have belongs to the nested estimator that has it,
+    and a field that claims do not have belongs to all checks of the claim.
 
     Parameters
     ----------
@@ -616,47 +608,27 @@ def _targets(entry: object, changes: object, path: KeyPath) -> list[_Target]:
     path : tuple
         Path of the list.
     """
-    if isinstance(changes, dict) and isinstance(entry, dict):
-        if path == ("methods",):
-            return list(_method_targets(entry, changes))
-        if path == ("claims",):
-            return list(_claim_targets(entry, changes))
-    return [_Target((), ())]
-
-
-def _method_targets(
-    method: dict[str, Any], changes: Mapping[str, Any]
-) -> Iterator[_Target]:
-    """Yield where changes of a method belong.
-
-    A parameter that the method does not have belongs to the nested estimator that has
-    it.
-    """
-    for key, value in changes.items():
-        if key == "params" and isinstance(value, dict) and method.get("params"):
-            for name in value:
-                owner_path = _parameter_path(method, name) or (key, name)
-                yield _Target(owner_path, (key, name))
-        else:
-            yield _Target((key,), (key,))
-
-
-def _claim_targets(
-    claim: dict[str, Any], changes: Mapping[str, Any]
-) -> Iterator[_Target]:
-    """Yield where changes of a claim belong.
-
-    A field that claims do not have belongs to all checks of the claim.
-    """
-    checks = claim.get("checks")
-    if not isinstance(checks, list):
-        checks = []
-    for key in changes:
-        if key not in Claim.model_fields and checks:
-            for k in range(len(checks)):
-                yield _Target(("checks", k, key), (key,))
-        else:
-            yield _Target((key,), (key,))
+    are_mappings = isinstance(changes, dict) and isinstance(entry, dict)
+    if are_mappings and path == ("methods",):
+        for key, value in changes.items():
+            if key == "params" and isinstance(value, dict) and entry.get("params"):
+                for name in value:
+                    owner_path = _parameter_path(entry, name) or (key, name)
+                    yield _Target(owner_path, (key, name))
+            else:
+                yield _Target((key,), (key,))
+    elif are_mappings and path == ("claims",):
+        checks = entry.get("checks")
+        if not isinstance(checks, list):
+            checks = []
+        for key in changes:
+            if key not in Claim.model_fields and checks:
+                for k in range(len(checks)):
+                    yield _Target(("checks", k, key), (key,))
+            else:
+                yield _Target((key,), (key,))
+    else:
+        yield _Target((), ())
 
 
 def _parameter_path(method: Mapping[str, Any], name: str) -> KeyPath | None:
