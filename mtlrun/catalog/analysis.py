@@ -375,6 +375,21 @@ class Printed:
     rank: Decimal | None = None
 
     @property
+    def dataset(self) -> str:
+        """Data set of its row; empty if no column names it."""
+        return self.where.get("data set", "")
+
+    @property
+    def quantity(self) -> str:
+        """Quantity of its row; empty if no column names it."""
+        return self.where.get("quantity", "")
+
+    @property
+    def task(self) -> str:
+        """Task of its row; empty if no column names it."""
+        return self.where.get("task", "")
+
+    @property
     def decimals(self) -> int:
         """Number of printed digits after the decimal point."""
         return max(0, -int(self.value.as_tuple().exponent))
@@ -448,4 +463,4 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
 
 def of_data_set(table: list[Printed], name: str) -> Iterator[Printed]:
     """Yield the numbers of one data set."""
-    return (number for number in table if number.where.get("data set") == name)
+    return (number for number in table if number.dataset == name)

@@ -143,10 +143,8 @@ class Plan(JobPlan):
                 if name in spec.metrics
             }
         if spec.readings:
-            content["reading"] = experiment.interpretation
-            content["readings"] = {
-                name: self._interpretation_json(name) for name in spec.readings
-            }
+            readings = {name: self._interpretation_json(name) for name in spec.readings}
+            content |= {"reading": experiment.interpretation, "readings": readings}
         return sealed(jsonable(content))
 
     def _interpretation_json(self, name: str) -> dict[str, Any]:
@@ -159,13 +157,16 @@ class Plan(JobPlan):
         entry = interpretation.model_dump(exclude={"changes"}, exclude_unset=True)
         for other in main.others:
             if other.interpretation == name:
-                entry["config"] = {
+                config = {
                     key: value
                     for key, value in other.config.items()
                     if main.config.get(key) != value
                 }
-                entry["datasets"] = self.datasets[name]
-                entry["methods"] = [method.label for method in other.spec.methods]
+                entry |= {
+                    "config": config,
+                    "datasets": self.datasets[name],
+                    "methods": [method.label for method in other.spec.methods],
+                }
         return entry
 
 

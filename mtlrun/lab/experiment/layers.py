@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from mtlrun.catalog.method import is_nested
 from mtlrun.catalog.methods import has_parameter
 from mtlrun.errors import ConfigError, UserError, suggest
-from mtlrun.lab.experiment.checks import path_in_file
+from mtlrun.lab.experiment.checks import (
+    DatasetEntry,
+    MethodEntry,
+    Sections,
+    path_in_file,
+    read_sections,
+)
 from mtlrun.lab.experiment.claims import Claim
 from mtlrun.lab.experiment.spec import FULL, TRAIN, as_experiment
 from mtlrun.utils.io import as_list
@@ -40,15 +47,13 @@ _NAMED_LISTS = ("datasets", "methods", "claims")
 _SHORT_FORMS = {"method": "estimator", "dataset": "id", "features": "kind"}
 
 
-def _dataset_names(datasets: object) -> list[str]:
-    """Return the ids and labels in a section `datasets`, which may be malformed."""
-    names = []
-    for entry in as_list(datasets):
-        fields = [entry]
-        if isinstance(entry, dict):
-            fields = [entry.get("id"), entry.get("label")]
-        names += [field for field in fields if isinstance(field, str)]
-    return names
+@dataclass(frozen=True)
+class _ClaimEntry:
+    """Entry of `claims`, whose fields are of any type."""
+
+    id: Any = None
+    source: Any = "paper"
+    checks: Any = None
 
 
 class Layers:
@@ -108,7 +113,7 @@ class Layers:
         self._can_add_methods = False
         # A missing key is reported for the file, not for the files that it extends.
         self.positions[()] = nearest(document.places, ())
-        self.is_training = self.data.get("kind") == TRAIN
+        self.is_training = read_sections(Sections, self.data).kind == TRAIN
 
     @property
     def paper_datasets(self) -> list[Any]:
@@ -121,24 +126,22 @@ class Layers:
         if self.bases and "paper" not in self.document.data:
             data = Layers(self.bases[-1], self.bases[:-1]).data
         # Invalid if a profile or an override replaces it, which is not applied here.
-        entries = data.get("datasets")
+        entries = read_sections(Sections, data).datasets
         if not isinstance(entries, list):
             return []
         ids = []
         for entry in entries:
             if isinstance(entry, dict):
-                entry = entry.get("id")
+                entry = read_sections(DatasetEntry, entry).id
             ids.append(entry)
         return ids
 
     @property
     def profiles(self) -> list[str]:
         """Names of the profiles of all files, and of the file as it stands."""
-        names = []
+        names: list[str] = []
         for source in self.sources:
-            profiles = source.data.get("profiles")
-            if isinstance(profiles, dict):
-                names += [str(name) for name in profiles]
+            names += map(str, read_sections(Sections, source.data).profiles)
         return list(dict.fromkeys([*names, FULL]))
 
     @property
@@ -150,18 +153,19 @@ class Layers:
         """
         layers = [self.data]
         for source in self.sources:
+            sections = read_sections(Sections, source.data)
             layers.append(source.data)
-            for section in ("profiles", "readings"):
-                entries = source.data.get(section)
-                if isinstance(entries, dict):
-                    layers += entries.values()
+            layers += sections.profiles.values()
+            for interpretation in sections.readings.values():
+                layers += [interpretation, _value_at(interpretation, ("changes",))]
         names: list[str] = []
         for layer in layers:
-            if not isinstance(layer, dict):
-                continue
-            for changed in (layer, layer.get("changes")):
-                if isinstance(changed, dict):
-                    names += _dataset_names(changed.get("datasets"))
+            for entry in as_list(read_sections(Sections, layer).datasets):
+                fields = [entry]
+                if isinstance(entry, dict):
+                    dataset = read_sections(DatasetEntry, entry)
+                    fields = [dataset.id, dataset.label]
+                names += [field for field in fields if isinstance(field, str)]
         return list(dict.fromkeys(names))
 
     # ------------------------------------------------------------- problems
@@ -220,7 +224,7 @@ class Layers:
         """
         if not self.is_training:
             if "paper" not in self.data:
-                for claim in as_list(self.data.get("claims")):
+                for claim in as_list(read_sections(Sections, self.data).claims):
                     if isinstance(claim, dict):
                         claim.setdefault("source", "ours")
             return self.data
@@ -344,12 +348,14 @@ class Layers:
         if not has_other_setting(base.data, self.data):
             return
         inherited = set()
-        for claim in as_list(base.data.get("claims")):
-            if isinstance(claim, dict) and claim.get("source", "paper") == "paper":
-                inherited.add(claim.get("id"))
-        for claim in as_list(self.data.get("claims")):
-            if isinstance(claim, dict) and claim.get("id") in inherited:
-                claim["source"] = "other data"
+        for content in as_list(read_sections(Sections, base.data).claims):
+            claim = read_sections(_ClaimEntry, content)
+            if isinstance(content, dict) and claim.source == "paper":
+                inherited.add(claim.id)
+        for content in as_list(read_sections(Sections, self.data).claims):
+            claim = read_sections(_ClaimEntry, content)
+            if isinstance(content, dict) and claim.id in inherited:
+                content |= {"source": "other data"}
 
     def _expand_short_forms(self) -> None:
         """Make mappings of the short forms in a training file.
@@ -414,10 +420,8 @@ class Layers:
         self, method: object, source_path: KeyPath, source: Document
     ) -> None:
         """Merge a method into the method with its label, or add it if allowed."""
-        label = None
-        if isinstance(method, dict):
-            label = method.get("label")
-        methods = self.data["methods"]
+        label = read_sections(MethodEntry, method).label
+        methods = read_sections(Sections, self.data).methods
         indices = [i for i, entry in enumerate(methods) if label in _names(entry)]
         for i in indices:
             self._expand_entry(("methods", i))
@@ -490,11 +494,8 @@ class Layers:
         """Return the names of the entries of a section, in all files and profiles."""
         names: list[str] = []
         for source in self.sources:
-            layers = [source.data]
-            profiles = source.data.get("profiles")
-            if isinstance(profiles, dict):
-                layers += profiles.values()
-            for layer in layers:
+            profiles = read_sections(Sections, source.data).profiles
+            for layer in (source.data, *profiles.values()):
                 entries = _value_at(layer, (section,))
                 if isinstance(entries, list):
                     for entry in entries:
@@ -554,10 +555,10 @@ def _value_at(value: Any, path: KeyPath) -> Any:
 
 def _names(entry: object) -> list[str]:
     """Return the label and id of an entry of a list; of a text, the text."""
+    names = [entry]
     if isinstance(entry, dict):
-        names = [entry.get("label"), entry.get("id")]
-    else:
-        names = [entry]
+        fields = read_sections(DatasetEntry, entry)
+        names = [fields.label, fields.id]
     return [name for name in names if isinstance(name, str)]
 
 
@@ -611,14 +612,15 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
     are_mappings = isinstance(changes, dict) and isinstance(entry, dict)
     if are_mappings and path == ("methods",):
         for key, value in changes.items():
-            if key == "params" and isinstance(value, dict) and entry.get("params"):
+            method = read_sections(MethodEntry, entry)
+            if key == "params" and isinstance(value, dict) and method.params:
                 for name in value:
                     owner_path = _parameter_path(entry, name) or (key, name)
                     yield _Target(owner_path, (key, name))
             else:
                 yield _Target((key,), (key,))
     elif are_mappings and path == ("claims",):
-        checks = entry.get("checks")
+        checks = read_sections(_ClaimEntry, entry).checks
         if not isinstance(checks, list):
             checks = []
         for key in changes:
@@ -631,27 +633,27 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
         yield _Target((), ())
 
 
-def _parameter_path(method: Mapping[str, Any], name: str) -> KeyPath | None:
+def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
     """Return the path of a parameter in a method, or in an estimator nested in it.
 
     None if no estimator has the parameter. Missing `params` of nested estimators are
     added, so that the parameter can be set there.
     """
-    params = method.get("params") or {}
+    method = read_sections(MethodEntry, content)
+    params = method.params
     try:
-        if has_parameter(str(method.get("estimator")), params, str(name)):
+        if has_parameter(str(method.estimator), params, str(name)):
             return ("params", name)
     except UserError:
         # The checks report what is wrong with the method.
-        return None
-    if not isinstance(params, dict):
         return None
     for key, nested in params.items():
         if not is_nested(nested):
             continue
         path = _parameter_path(nested, name)
         if path is not None:
-            params[key] = {**nested, "params": nested.get("params") or {}}
+            nested_params = read_sections(MethodEntry, nested).params
+            params[key] = {**nested, "params": nested_params}
             return ("params", key, *path)
     return None
 

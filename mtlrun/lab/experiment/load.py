@@ -12,7 +12,13 @@ from pydantic import ValidationError
 
 from mtlrun.errors import ConfigError, UnknownNameError, counted, shorten
 from mtlrun.lab.experiment.catalogue import find, name_of, shown_path
-from mtlrun.lab.experiment.checks import context_of, crosscheck, path_in_file
+from mtlrun.lab.experiment.checks import (
+    Sections,
+    context_of,
+    crosscheck,
+    path_in_file,
+    read_sections,
+)
 from mtlrun.lab.experiment.claims import Reference, rule_of
 from mtlrun.lab.experiment.layers import Layers, position_text
 from mtlrun.lab.experiment.references import expand_references
@@ -215,8 +221,9 @@ def chunk_training(
         texts.append(f"seed={seed}")
     for text in texts:
         layers.apply_override(text)
-    if isinstance(data.get("method"), str):
-        data["method"] = {"estimator": data["method"]}
+    method = read_sections(Sections, data).method
+    if isinstance(method, str):
+        data |= {"method": {"estimator": method}}
     training = None
     try:
         training = ChunkTraining.model_validate(data)
@@ -249,7 +256,7 @@ def run_of(target: str | Path, *, profile: str | None = None) -> Path:
     layers = _experiment_layers(target)
     profile = _choose_profile(layers, profile)
     try:
-        id = experiment_id(str(layers.document.data.get("id", "")))
+        id = experiment_id(str(read_sections(Sections, layers.document.data).id))
     except ValueError as error:
         name = layers.document.name
         raise ConfigError(
@@ -412,9 +419,7 @@ def bases_of(document: Document, path: Path) -> list[Document]:
 
 def _extended_name(document: Document) -> str | None:
     """Return the name of the file that a document extends; None if it extends none."""
-    if not isinstance(document.data, dict):
-        return None
-    name = document.data.get("extends")
+    name = read_sections(Sections, document.data).extends
     # The schema refuses other values.
     if not isinstance(name, str):
         return None
@@ -465,7 +470,7 @@ def _read(path: Path) -> Document:
 
 
 def _is_training(document: Document) -> bool:
-    return isinstance(document.data, dict) and document.data.get("kind") == TRAIN
+    return read_sections(Sections, document.data).kind == TRAIN
 
 
 def _experiment_layers(target: str | Path) -> Layers:
@@ -497,12 +502,12 @@ def _interpretations(layers: Layers) -> list[str]:
 
     Without interpretations, the only name is "". Files call interpretations readings.
     """
-    section = layers.data.get("readings")
-    if not isinstance(section, dict) or not section:
+    interpretations = read_sections(Sections, layers.data).readings
+    if not interpretations:
         return [""]
     main_names: list[str] = []
     other_names: list[str] = []
-    for name, interpretation in section.items():
+    for name, interpretation in interpretations.items():
         is_main = isinstance(interpretation, dict) and "main" in interpretation
         names = main_names if is_main else other_names
         names.append(str(name))
@@ -574,7 +579,11 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     if layers.is_training:
         sections = [
             ((), layers.data, TRAIN_KEYS),
-            (("method",), layers.data.get("method"), TRAIN_METHOD_KEYS),
+            (
+                ("method",),
+                read_sections(Sections, layers.data).method,
+                TRAIN_METHOD_KEYS,
+            ),
         ]
     for path, section, valid_keys in sections:
         if not isinstance(section, dict):
