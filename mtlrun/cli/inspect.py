@@ -57,7 +57,19 @@ def show(
                 f"{target} is a model; --profile, --set and --seed go with experiments",
                 f"Run: mtlrun show {shlex.quote(target)}",
             )
-        _show_model(Path(target), as_json)
+        from mtlrun.model.explanation import model_lines
+        from mtlrun.model.files import load_model
+
+        model = load_model(Path(target))
+        lines = model_lines(model)
+        if as_json:
+            about = {
+                name: model.about[name] for name in ("estimator", "tasks", "input")
+            }
+            say_json({**about, "lines": lines})
+            return
+        for line in lines:
+            say_prose(line)
         return
 
     from mtlrun.lab.experiment.catalogue import same_name
@@ -168,26 +180,6 @@ def is_model(path: Path) -> bool:
     from mtlrun.model.files import FACTS, model_folder
 
     return (model_folder(path) / FACTS).is_file()
-
-
-def _show_model(path: Path, as_json: bool) -> None:
-    """Print the method and tasks of a model, and what explains its target."""
-    from mtlrun.model.explanation import model_lines
-    from mtlrun.model.files import load_model
-
-    model = load_model(path)
-    if as_json:
-        say_json(
-            {
-                "estimator": model.about["estimator"],
-                "tasks": model.about["tasks"],
-                "input": model.about["input"],
-                "lines": model_lines(model),
-            }
-        )
-        return
-    for line in model_lines(model):
-        say_prose(line)
 
 
 # ---------------------------------------------------------------------- status

@@ -87,7 +87,12 @@ def report(
         # Folders of comparisons and models can be written as Parquet, too.
         _write_parquet(root, out)
         return
-    if target == ALL or _holds_runs(root):
+    has_runs = target == ALL
+    if not has_runs and not (root / "run.json").is_file():
+        from mtlrun.lab.report.summary import COMPARE, run_folders
+
+        has_runs = (root / COMPARE).is_dir() or bool(run_folders(root))
+    if has_runs:
         raise typer.Exit(_report_many(root, profile, form, out, merge, check))
     check_format(form)
     folder = run_folder(target, profile, output_dir)
@@ -348,15 +353,6 @@ def all_problems(overview: Overview) -> list[str]:
         for text in check_problems(entry.report):
             problems.append(f"{entry.path}: {text}")
     return problems
-
-
-def _holds_runs(folder: Path) -> bool:
-    """Return whether a folder contains runs or comparisons, but is not a run itself."""
-    from mtlrun.lab.report.summary import COMPARE, run_folders
-
-    if (folder / "run.json").is_file():
-        return False
-    return (folder / COMPARE).is_dir() or bool(run_folders(folder))
 
 
 def _report_many(

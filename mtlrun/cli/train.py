@@ -123,7 +123,31 @@ def init(
                 "--experiment goes with none of a data set, --method and --schema",
                 "Change data and methods in the file that it writes.",
             )
-        _write_experiment(experiment, output, force)
+        from mtlrun.lab.experiment.spec import experiment_id
+
+        id = experiment
+        if "/" not in experiment:
+            id = f"mine/{experiment}"
+        try:
+            experiment_id(id)
+        except ValueError as error:
+            raise UserError(
+                f"--experiment {error}",
+                "For instance: mtlrun init --experiment table1",
+            ) from None
+        path = output or Path(f"{id.rpartition('/')[2]}.yaml")
+        check_ending(path, [".yaml", ".yml"], "Choose another file with --output.")
+        folder = Path(__file__).parent
+        template = Template((folder / "experiment.yaml").read_text(encoding="utf-8"))
+        quoted_path = shlex.quote(str(path))
+        text = template.substitute(path=quoted_path, id=id, stem=path.stem)
+        files = {path: text}
+        if str(path) != "-":
+            table = (folder / "experiment.csv").read_text(encoding="utf-8")
+            files[path.with_suffix(".csv")] = table
+        _write(files, force, [".yaml", ".yml", ".csv"])
+        if str(path) != "-":
+            say(f"next: mtlrun reproduce {quoted_path}")
         return
     if schema:
         from mtlrun.lab.experiment.schema import config_schema
@@ -149,42 +173,6 @@ def init(
 
 def _command(path: str, data_dir: Path | None) -> str:
     return f"mtlrun train {shlex.quote(path)}{options.data_dir_option(data_dir)}"
-
-
-def _write_experiment(name: str, output: Path | None, force: bool) -> None:
-    """Write an experiment and the table that it names.
-
-    Parameters
-    ----------
-    name : str
-        Id ``<paper>/<item>``, or the item alone.
-    output : Path or None
-        None for the item in the current folder.
-    force : bool
-    """
-    from mtlrun.lab.experiment.spec import experiment_id
-
-    id = name
-    if "/" not in name:
-        id = f"mine/{name}"
-    try:
-        experiment_id(id)
-    except ValueError as error:
-        raise UserError(
-            f"--experiment {error}", "For instance: mtlrun init --experiment table1"
-        ) from None
-    path = output or Path(f"{id.rpartition('/')[2]}.yaml")
-    check_ending(path, [".yaml", ".yml"], "Choose another file with --output.")
-    folder = Path(__file__).parent
-    template = Template((folder / "experiment.yaml").read_text(encoding="utf-8"))
-    text = template.substitute(path=shlex.quote(str(path)), id=id, stem=path.stem)
-    files = {path: text}
-    if str(path) != "-":
-        table = (folder / "experiment.csv").read_text(encoding="utf-8")
-        files[path.with_suffix(".csv")] = table
-    _write(files, force, [".yaml", ".yml", ".csv"])
-    if str(path) != "-":
-        say(f"next: mtlrun reproduce {shlex.quote(str(path))}")
 
 
 def training_file(

@@ -142,7 +142,17 @@ def _draw_figure(figure: Figure) -> Canvas:
         n_columns = n_panels
     n_rows = -(-n_panels // n_columns)
     labels = _labels(figure)
-    width, height = _panel_size(figure)
+    # All panels have the size of the largest one, in inches.
+    width, height = PANEL_INCHES
+    maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
+    if len(maps) == n_panels:
+        height = MIN_MAP_INCHES
+    for heat_map in maps:
+        cell_width, cell_height = _cell_size(heat_map)
+        map_width = cell_width * len(heat_map.columns) + MAP_SIDE_INCHES
+        width = max(width, map_width + _names_length(heat_map.rows))
+        map_height = cell_height * len(heat_map.rows) + MAP_HEAD_INCHES
+        height = max(height, map_height + _names_length(heat_map.columns))
     n_letters = max(map(len, labels), default=0)
     label_width = 1.0
     if labels:
@@ -179,21 +189,6 @@ def _labels(figure: Figure) -> list[str]:
             for curve in panel.curves:
                 labels[curve.label] = None
     return sorted(labels, key=lambda label: label.endswith("(published)"))
-
-
-def _panel_size(figure: Figure) -> tuple[float, float]:
-    """Return the width and height of each panel, in inches."""
-    width, height = PANEL_INCHES
-    maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
-    if len(maps) == len(figure.panels):
-        height = MIN_MAP_INCHES
-    for panel in maps:
-        cell_width, cell_height = _cell_size(panel)
-        map_width = cell_width * len(panel.columns) + MAP_SIDE_INCHES
-        width = max(width, map_width + _names_length(panel.rows))
-        map_height = cell_height * len(panel.rows) + MAP_HEAD_INCHES
-        height = max(height, map_height + _names_length(panel.columns))
-    return width, height
 
 
 def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:

@@ -477,7 +477,14 @@ class Layers:
         if indices or name == "*":
             return
         # The change may be meant for another profile that has an entry with this name.
-        names = self._names_in_all_layers(str(path[0]))
+        names: list[str] = []
+        for document in self.sources:
+            profiles = read_sections(Sections, document.data).profiles
+            for layer in (document.data, *profiles.values()):
+                section = _value_at(layer, path[:1])
+                for entry in section if isinstance(section, list) else ():
+                    names += _names(entry)
+        names = list(dict.fromkeys(names))
         if not _matches(names, name):
             position = nearest(source.places, source_path)
             self._no_entry(position, name, names, at_key=True)
@@ -489,18 +496,6 @@ class Layers:
         if isinstance(entry, str):
             self.positions[*path, "id"] = self.position(path)
             entries[path[-1]] = {"id": entry}
-
-    def _names_in_all_layers(self, section: str) -> list[str]:
-        """Return the names of the entries of a section, in all files and profiles."""
-        names: list[str] = []
-        for source in self.sources:
-            profiles = read_sections(Sections, source.data).profiles
-            for layer in (source.data, *profiles.values()):
-                entries = _value_at(layer, (section,))
-                if isinstance(entries, list):
-                    for entry in entries:
-                        names += _names(entry)
-        return list(dict.fromkeys(names))
 
     def _replace_positions(self, path: KeyPath, below: Positions) -> None:
         """Replace the positions of a value and of everything in it.

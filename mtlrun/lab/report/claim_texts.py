@@ -68,9 +68,11 @@ def _bound_text(check: Check, value: float, *, is_lower: bool) -> str:
         bound, opposite = opposite, bound
         excluded = "lower"
     if check.kind == "ratio" and value == 1:
-        if _is_speed(check):
+        quantity = str(check.quantity)
+        is_speed = quantity.startswith("seconds") or quantity == "speedup"
+        if is_speed or check.bounds[0] > 1:
             return "faster" if is_lower else "not faster"
-        return f"{spoken(str(check.quantity))} not {excluded}"
+        return f"{spoken(quantity)} not {excluded}"
     if check.kind != "difference":
         return f"{bound} {number_text(check, value)}"
     if value == 0:
@@ -78,14 +80,6 @@ def _bound_text(check: Check, value: float, *, is_lower: bool) -> str:
     if value < 0:
         return f"{opposite} {number_text(check, -value)} lower"
     return f"{bound} {number_text(check, value)} higher"
-
-
-def _is_speed(check: Check) -> bool:
-    """Return whether a ratio compares speeds."""
-    quantity = str(check.quantity)
-    if quantity.startswith("seconds") or quantity == "speedup":
-        return True
-    return check.bounds[0] > 1
 
 
 def _is_in_points(check: Check) -> bool:

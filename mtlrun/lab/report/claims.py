@@ -900,8 +900,8 @@ def smallest_effect(
 
     They are computed from the differences over the splits that all methods have, with
     Student's factor and a correction for overlapping training parts after Nadeau and
-    Bengio (`_overlap_correction`); with a single split over its tasks, and for average
-    ranks over the data sets.
+    Bengio; with a single split over its tasks, and for average ranks over the data
+    sets.
 
     Parameters
     ----------
@@ -926,9 +926,17 @@ def smallest_effect(
     tuples: list[list[float | None]] = []
     for trial in trials:
         tuples.append([values[trial] for values in samples])
+    # What overlapping training parts add to 1/n in the variance of a mean: the test
+    # rows over the training rows, or the inverse where this is smaller, since random
+    # parts of a share f < 1/2 of the rows have only f of their rows in common. It is 0
+    # for analyses, which draw their data anew.
     overlap = 0.0
-    if len(tuples) > 1 and not is_time(quantity):
-        overlap = _overlap_correction(rows[0])
+    n_train = rows[0].counts("n_train")
+    n_test = rows[0].counts("n_test")
+    has_overlap = len(tuples) > 1 and not is_time(quantity)
+    if has_overlap and n_train and n_test and fmean(n_test):
+        ratio = fmean(n_test) / fmean(n_train)
+        overlap = min(ratio, 1.0 / ratio)
     if len(tuples) == 1 and rows[0].task is None:
         tasks = [row.tasks(quantity).get(trials[0], []) for row in rows]
         tuples = [list(values) for values in zip(*tasks, strict=False)]
@@ -944,21 +952,6 @@ def smallest_effect(
     n = len(differences)
     standard_error = deviation * math.sqrt(1.0 / n + overlap)
     return (1.0 + ROUNDING) * standard_error_factor(n) * standard_error
-
-
-def _overlap_correction(row: MethodResult) -> float:
-    """Return what overlapping training parts add to 1/n in the variance of a mean.
-
-    It is the test rows over the training rows, or the inverse where this is smaller:
-    random parts of a share f < 1/2 of the rows have only f of their rows in common. It
-    is 0 for analyses, which draw their data anew.
-    """
-    n_train = row.counts("n_train")
-    n_test = row.counts("n_test")
-    if not n_train or not n_test or not fmean(n_test):
-        return 0.0
-    ratio = fmean(n_test) / fmean(n_train)
-    return min(ratio, 1.0 / ratio)
 
 
 def _unsettled(

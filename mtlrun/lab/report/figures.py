@@ -219,7 +219,12 @@ def _sweep_panel(
             curve.spread.append(spread)
         curves.append(curve)
         values += curve.y
-    is_log = _is_log(run, quantity, values)
+    is_log = False
+    if values and min(values) > 0:
+        is_log = quantity in LOG_QUANTITIES
+        if run.spec.is_analysis:
+            spans_much = max(values) >= LOG_SPAN * min(values)
+            is_log |= spans_much or quantity.startswith("seconds")
     is_x_log = sweep.scale == "log"
     published = published_curves(run, dataset, quantity)
     all_curves = [curve.drawable(is_x_log, is_log) for curve in published]
@@ -241,17 +246,6 @@ def _sweep_panel(
         if n_tasks:
             marks[text] = n_tasks**-0.5
     return Panel(name, is_log, all_curves, marks=marks)
-
-
-def _is_log(run: Run, quantity: str, values: Sequence[float]) -> bool:
-    """Return whether the axis of a quantity should be logarithmic."""
-    if not values or min(values) <= 0:
-        return False
-    if quantity in LOG_QUANTITIES:
-        return True
-    if not run.spec.is_analysis:
-        return False
-    return quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values)
 
 
 def _n_tasks(run: Run, dataset: str) -> int | None:

@@ -185,21 +185,6 @@ def only_quantities(grid: ReportTable, names: Sequence[str]) -> ReportTable:
     return ReportTable(grid.columns, rows).part(indices)
 
 
-def _default_quantities(judged: JudgedRun) -> list[str]:
-    """Return the metrics, and the seconds if fits were timed."""
-    run = judged.run
-    quantities = sweep_quantities(run)
-    sweep = run.spec.sweep
-    if run.spec.is_analysis or (sweep and sweep.quantities):
-        return quantities
-    if run.spec.timing:
-        quantities.append("seconds")
-        if _has_parallel_times(judged.rows):
-            quantities.append(PARALLEL)
-        quantities.append("speedup")
-    return list(dict.fromkeys(quantities))
-
-
 def _has_parallel_times(rows: Sequence[MethodResult]) -> bool:
     """Return whether some method was also timed with one worker per block."""
     return any(PARALLEL in row.samples for row in rows)
@@ -262,7 +247,17 @@ class _Layout:
         """Return the layout of a run."""
         run = judged.run
         layout = run.spec.table or TableLayout()
-        quantities = layout.show or _default_quantities(judged)
+        sweep = run.spec.sweep
+        quantities = layout.show
+        if not quantities:
+            quantities = sweep_quantities(run)
+            is_fixed = run.spec.is_analysis or (sweep and sweep.quantities)
+            if run.spec.timing and not is_fixed:
+                quantities.append("seconds")
+                if _has_parallel_times(judged.rows):
+                    quantities.append(PARALLEL)
+                quantities.append("speedup")
+                quantities = list(dict.fromkeys(quantities))
         rows, columns = _default_axes(run, len(quantities))
         rows = layout.rows or rows
         columns = layout.columns or columns
@@ -271,8 +266,8 @@ class _Layout:
             names = [task for row in judged.rows for task in row.task_names]
             tasks = list(dict.fromkeys(names)) or [None]
         axis_values: list[Any] = [None]
-        if run.spec.sweep:
-            axis_values = run.spec.sweep.values
+        if sweep:
+            axis_values = sweep.values
         datasets = [axis_of(run, label) for label in run.datasets]
         references = judged.references
         return cls(
