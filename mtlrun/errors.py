@@ -189,19 +189,13 @@ def in_python(text: str) -> str:
             values = []
             parts += [between, ""]
         if value:
-            values.append(_unquoted(value))
+            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+            values.append(value[1:-1] if is_quoted else value)
         # `--trust A --trust B` is one argument with a list, so the argument of the
         # first option is replaced.
         parts[-1] = _argument(name, values)
         previous = name
     return "".join([*parts, text[end:]])
-
-
-def _unquoted(value: str) -> str:
-    """Return a value without the quotes around it."""
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return value
 
 
 def _argument(name: str, values: Sequence[str]) -> str:

@@ -375,6 +375,21 @@ class Printed:
     rank: Decimal | None = None
 
     @property
+    def dataset(self) -> str:
+        """Data set of its row; empty if no column names it."""
+        return self.where.get("data set", "")
+
+    @property
+    def quantity(self) -> str:
+        """Quantity of its row; empty if no column names it."""
+        return self.where.get("quantity", "")
+
+    @property
+    def task(self) -> str:
+        """Task of its row; empty if no column names it."""
+        return self.where.get("task", "")
+
+    @property
     def decimals(self) -> int:
         """Number of printed digits after the decimal point."""
         return max(0, -int(self.value.as_tuple().exponent))
@@ -397,8 +412,13 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
         If the file cannot be read, or if cells are invalid: with ``file:line`` and the
         column of each of them.
     """
+    # Numbers and cells of the lines that are not empty.
+    lines: list[tuple[int, list[str]]] = []
     try:
-        lines = _read_lines(path)
+        text = io.StringIO(read_text_file(path, encoding="utf-8-sig"))
+        reader = csv.reader(text, strict=True, skipinitialspace=True)
+        for row in filter(None, reader):
+            lines.append((reader.line_num, [cell.strip() for cell in row]))
     except OSError as error:
         raise ConfigError(
             f"{name}: cannot be read: {error.strerror or error}"
@@ -420,45 +440,27 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
                 f"{len(heads)} columns"
             )
             continue
-        row = dict(zip(heads, cells, strict=True))
-        where = {head: row.pop(head) for head in heads if head in keys}
-        for head, cell in row.items():
+        cell_by_head = dict(zip(heads, cells, strict=True))
+        where = {head: cell_by_head.pop(head) for head in heads if head in keys}
+        for head, cell in cell_by_head.items():
             if cell in MISSING:
                 continue
-            number = _parse_number(cell, where, head)
-            if number is None:
+            match = _NUMBER.fullmatch(cell)
+            if match is None:
                 problems.append(
                     f"{name}:{line_number}: column {head!r}: {cell!r} is not a number"
                 )
-            else:
-                numbers.append(number)
+                continue
+            parts = {}
+            for part, digits in match.groupdict().items():
+                if digits is not None:
+                    parts[part] = Decimal(digits)
+            numbers.append(Printed(where, head, **parts))
     if problems:
         raise ConfigError("\n".join(problems), _HINT)
     return numbers
 
 
-def _read_lines(path: Path) -> list[tuple[int, list[str]]]:
-    """Return the number and the cells of each line of a CSV file that is not empty."""
-    text = io.StringIO(read_text_file(path, encoding="utf-8-sig"))
-    reader = csv.reader(text, strict=True, skipinitialspace=True)
-    lines = []
-    for row in reader:
-        if row:
-            lines.append((reader.line_num, [cell.strip() for cell in row]))
-    return lines
-
-
-def _parse_number(cell: str, where: dict[str, str], head: str) -> Printed | None:
-    match = _NUMBER.fullmatch(cell)
-    if match is None:
-        return None
-    parts = {}
-    for name, digits in match.groupdict().items():
-        if digits is not None:
-            parts[name] = Decimal(digits)
-    return Printed(where, head, **parts)
-
-
 def of_data_set(table: list[Printed], name: str) -> Iterator[Printed]:
     """Yield the numbers of one data set."""
-    return (number for number in table if number.where.get("data set") == name)
+    return (number for number in table if number.dataset == name)

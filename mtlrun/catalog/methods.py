@@ -465,9 +465,15 @@ def source_digests(module: str) -> dict[str, str]:
         if name in visited:
             continue
         visited.add(name)
-        file = _source_file(name)
-        if file is None:
+        root = name.partition(".")[0]
+        # The package is checked first, because finding a submodule imports its
+        # packages. Installed packages have a version in place of a digest.
+        if root in ("", PACKAGE) or _installed_version(root) is not None:
             continue
+        spec = _find_spec(name)
+        if spec is None or not spec.has_location or not spec.origin:
+            continue
+        file = Path(spec.origin)
         if file.name == "__init__.py":
             package = name
         tree = _parse(file)
@@ -515,33 +521,12 @@ def _imported_names(tree: ast.AST, package: str) -> Iterator[str]:
             yield module
             for alias in node.names:
                 yield f"{module}.{alias.name}"
-        elif isinstance(node, ast.Call) and _is_import_call(node):
-            argument = node.args[0]
-            name = argument.value if isinstance(argument, ast.Constant) else None
-            if isinstance(name, str) and not name.startswith("."):
+        elif isinstance(node, ast.Call) and node.args:
+            function = getattr(node.func, "attr", None) or getattr(node.func, "id", "")
+            name = getattr(node.args[0], "value", None)
+            is_import = function in ("import_module", "__import__")
+            if is_import and isinstance(name, str) and not name.startswith("."):
                 yield name
-
-
-def _is_import_call(call: ast.Call) -> bool:
-    """Whether code calls ``import_module(...)`` or ``__import__(...)``."""
-    function = call.func
-    if isinstance(function, ast.Attribute):
-        name = function.attr
-    else:
-        name = getattr(function, "id", "")
-    return bool(call.args) and name in ("import_module", "__import__")
-
-
-def _source_file(name: str) -> Path | None:
-    """Return the file of a module; None if it is installed or does not exist."""
-    package = name.partition(".")[0]
-    # The package is checked first, because finding a submodule imports its packages.
-    if package in ("", PACKAGE) or _installed_version(package) is not None:
-        return None
-    spec = _find_spec(name)
-    if spec is None or not spec.has_location or not spec.origin:
-        return None
-    return Path(spec.origin)
 
 
 def _find_spec(name: str) -> ModuleSpec | None:
@@ -557,34 +542,27 @@ def _installed_version(package: str) -> str | None:
     """Return the version of an installed package; None if it is not installed."""
     if package in sys.stdlib_module_names:
         return "{}.{}".format(*sys.version_info)
+    paths: Iterable[str | None] = ()
+    spec = _find_spec(package)
+    if spec is not None and spec.has_location:
+        paths = [spec.origin]
+    elif spec is not None:
+        # The folders of a namespace package.
+        paths = spec.submodule_search_locations or ()
     folders: set[str] = set()
-    for path in _locations(package):
+    for path in filter(None, paths):
         folders.update(Path(path).parts)
-    distributions = _distributions(package)
+    known = _KNOWN_DISTRIBUTIONS.get(package)
+    if known is not None and any(importlib.metadata.distributions(name=known)):
+        distributions = [known]
+    else:
+        distributions = _distributions_by_package().get(package, [])
     is_installed = not folders.isdisjoint(_INSTALLATION_FOLDERS)
     if not is_installed and not any(_lists(name, package) for name in distributions):
         return None
     if not distributions:
         return "unknown"
     return importlib.metadata.version(distributions[0])
-
-
-def _locations(package: str) -> list[str]:
-    """Return the file of a package, or the folders of a namespace package."""
-    spec = _find_spec(package)
-    if spec is None:
-        return []
-    if spec.has_location:
-        return [spec.origin] if spec.origin else []
-    return [path for path in spec.submodule_search_locations or [] if path]
-
-
-def _distributions(package: str) -> list[str]:
-    """Return the names of the distributions that a package belongs to."""
-    name = _KNOWN_DISTRIBUTIONS.get(package)
-    if name is not None and any(importlib.metadata.distributions(name=name)):
-        return [name]
-    return _distributions_by_package().get(package, [])
 
 
 def _lists(distribution: str, package: str) -> bool:

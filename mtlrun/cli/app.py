@@ -261,7 +261,24 @@ def build_app() -> typer.Typer:
     app.callback()(_root)
     for panel, names in COMMANDS.items():
         for name, example in names.items():
-            _mount(app, name, panel, example)
+            module = importlib.import_module(f"mtlrun.cli.{MODULES.get(name, name)}")
+            group = getattr(module, "app", None)
+            if isinstance(group, typer.Typer):
+                app.add_typer(group, name=name, rich_help_panel=panel)
+                continue
+            command = getattr(module, FUNCTIONS.get(name, name))
+            # Typer keeps the line breaks of a docstring, which need not fit the
+            # terminal.
+            paragraphs = (command.__doc__ or "").split("\n\n")
+            help_text = "\n\n".join(" ".join(text.split()) for text in paragraphs)
+            register = app.command(
+                name,
+                cls=Command,
+                help=help_text,
+                rich_help_panel=panel,
+                epilog=f"Example: {example}",
+            )
+            register(command)
     return app
 
 
@@ -287,26 +304,6 @@ def _root(
     ] = False,
 ) -> None:
     """Accept the options that precede the command."""
-
-
-def _mount(app: typer.Typer, name: str, panel: str, example: str) -> None:
-    module = importlib.import_module(f"mtlrun.cli.{MODULES.get(name, name)}")
-    group = getattr(module, "app", None)
-    if isinstance(group, typer.Typer):
-        app.add_typer(group, name=name, rich_help_panel=panel)
-    else:
-        command = getattr(module, FUNCTIONS.get(name, name))
-        # Typer keeps the line breaks of a docstring, which need not fit the terminal.
-        paragraphs = (command.__doc__ or "").split("\n\n")
-        help_text = "\n\n".join(" ".join(text.split()) for text in paragraphs)
-        register = app.command(
-            name,
-            cls=Command,
-            help=help_text,
-            rich_help_panel=panel,
-            epilog=f"Example: {example}",
-        )
-        register(command)
 
 
 # ------------------------------------------------------------ wrong command lines
@@ -341,13 +338,9 @@ def usage_error(error: Any) -> tuple[str, str] | None:
         message = f"{command} has no option {error.option_name}"
         return message, _other_option(error, command)
     param = getattr(error, "param", None)
-    if param is None:
-        return _explain_command_line(error, command)
-    return _explain_parameter(error, param, command)
-
-
-def _explain_command_line(error: Any, command: str) -> tuple[str, str]:
-    """Explain an error that concerns no single parameter, such as extra arguments."""
+    if param is not None:
+        return _explain_parameter(error, param, command)
+    # The error concerns no single parameter: there are extra arguments, for instance.
     text, _, suggestion = str(error.format_message()).partition(" Did you mean ")
     text = text.replace("Got unexpected extra argument(s)", "takes no further argument")
     text = text.rstrip(".")
@@ -404,7 +397,18 @@ def _other_option(error: Any, command: str) -> str:
     command of the same name in a group, as ``mtlrun data list`` for ``mtlrun list``, is
     named alone.
     """
-    with_option = _commands_with(error.option_name, error.ctx.find_root())
+    option = error.option_name
+    commands = []
+    commands_of_groups = []
+    root = error.ctx.find_root()
+    for name, command_of_root in getattr(root.command, "commands", {}).items():
+        if any(option in param.opts for param in command_of_root.params):
+            commands.append(f"mtlrun {name}")
+        members = getattr(command_of_root, "commands", {})
+        for member, member_command in members.items():
+            if any(option in param.opts for param in member_command.params):
+                commands_of_groups.append(f"mtlrun {name} {member}")
+    with_option = commands + commands_of_groups
     same_name = f" {error.ctx.command.name}"
     with_same_name = [name for name in with_option if name.endswith(same_name)]
     with_option = with_same_name or with_option
@@ -412,23 +416,10 @@ def _other_option(error: Any, command: str) -> str:
         verb = "has" if len(with_option) == 1 else "have"
         return f"{', '.join(with_option)} {verb} it."
     options = [name for param in error.ctx.command.params for name in param.opts]
-    similar = suggest(error.option_name, options)
+    similar = suggest(option, options)
     if similar:
         return f"Did you mean {' or '.join(similar)}?"
     return _HELP.format(command)
-
-
-def _commands_with(option: str, root: Any) -> list[str]:
-    """Return the commands that have an option; those of groups come last."""
-    commands = []
-    commands_of_groups = []
-    for name, command in getattr(root.command, "commands", {}).items():
-        if any(option in param.opts for param in command.params):
-            commands.append(f"mtlrun {name}")
-        for member, member_command in getattr(command, "commands", {}).items():
-            if any(option in param.opts for param in member_command.params):
-                commands_of_groups.append(f"mtlrun {name} {member}")
-    return commands + commands_of_groups
 
 
 def _explain_percentage(finding: Any) -> str:

@@ -281,6 +281,7 @@ class CompareProgress:
 
     def _show(self, board: Leaderboard) -> None:
         """Show how far the comparison is, best methods first, every few seconds."""
+        from mtlrun.comparison.leaderboard import leaderboard_grid
         from mtlrun.show.report_table import text_lines
 
         now = clock.monotonic()
@@ -294,7 +295,14 @@ class CompareProgress:
         self.has_shown_all = is_last
         if self.live is None:
             self.next_report = now + LINE_SECONDS
-            self.say(f"{board.progress.text}; {_best_so_far(board)}")
+            gains = []
+            for record in leaderboard_grid(board).records()[:MAX_NAMED_METHODS]:
+                text = record["method"]
+                if record["gain"] is not None:
+                    text += f" ({record['gain']:+.3f})"
+                gains.append(text)
+            best = f"best so far (gain): {', '.join(gains)}"
+            self.say(f"{board.progress.text}; {best}")
             return
         self.next_report = now + LIVE_SECONDS
         # The verdict and the messages take a few lines below the table.
@@ -333,19 +341,6 @@ class CompareProgress:
             self._write(self.pending)
         if self.file is not None and self.file.exists():
             say(f"finished so far: {self.file}", error=True)
-
-
-def _best_so_far(board: Leaderboard) -> str:
-    """Return the best methods of an unfinished leaderboard and their gains."""
-    from mtlrun.comparison.leaderboard import leaderboard_grid
-
-    parts = []
-    for record in leaderboard_grid(board).records()[:MAX_NAMED_METHODS]:
-        text = record["method"]
-        if record["gain"] is not None:
-            text += f" ({record['gain']:+.3f})"
-        parts.append(text)
-    return f"best so far (gain): {', '.join(parts)}"
 
 
 def brief_grid(board: Leaderboard, max_rows: int) -> ReportTable:
@@ -402,7 +397,17 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
     else:
         grid = brief_grid(board, MAX_ROWS)
         _say_lines(text_lines(grid, width, ("kind",)))
-        say_prose(_brief_caption(board, n_shown=len(grid.rows)))
+        note = ""
+        if board.reference is not None:
+            note = f"Gain over {board.against}, with its 95% interval."
+        n_tested = len(board.ranked())
+        n_more = n_tested - len(grid.rows)
+        if n_more > 0:
+            note += f" {counted(n_more, 'more method')} in the report."
+        n_untested = len(board.entries) - n_tested
+        if n_untested:
+            note += f" {n_untested} stopped early, failed or unfinished."
+        say_prose(f"{note} Explanations: --explain.".strip())
     if result.curve is not None:
         say("")
         _say_lines(text_lines(curve_grid(result.curve), width, ("part",)))
@@ -414,20 +419,6 @@ def _show_result(result: Comparison, *, explain: bool) -> None:
 def _say_lines(lines: list[str]) -> None:
     for line in lines:
         say(line)
-
-
-def _brief_caption(board: Leaderboard, n_shown: int) -> str:
-    """Return what the gains are, and how many methods the table leaves out."""
-    text = ""
-    if board.reference is not None:
-        text = f"Gain over {board.against}, with its 95% interval."
-    n_tested = len(board.ranked())
-    if n_tested > n_shown:
-        text += f" {counted(n_tested - n_shown, 'more method')} in the report."
-    n_untested = len(board.entries) - n_tested
-    if n_untested:
-        text += f" {n_untested} stopped early, failed or unfinished."
-    return f"{text} Explanations: --explain.".strip()
 
 
 def show_files(result: Comparison, folder: Path, *, explain: bool) -> None:

@@ -338,7 +338,20 @@ def ensure_data(
             error=True,
         )
     try:
-        _check_addresses(missing, data_dir)
+        unavailable = []
+        for card, _, files in missing:
+            if not all(spec.urls for spec in files):
+                unavailable.append(card.id)
+        if unavailable:
+            remedies = []
+            for name in unavailable:
+                command = f"mtlrun data add {name} FILE{data_dir_option(data_dir)}"
+                remedies.append(f"If you have the file of {name}: {command}")
+            raise DataError(
+                "there is no download address for the files of "
+                f"{', '.join(unavailable)}",
+                "\n".join(remedies),
+            )
         all_files = [spec for _, _, files in missing for spec in files]
         confirm(f"Download {size_of(all_files)}?", yes=yes, doing="downloaded")
         with download_progress() as report:
@@ -354,28 +367,10 @@ def ensure_data(
             demo = dataclasses.replace(
                 experiment, profile=DEMO, overrides=(), others=()
             )
-            command = [rerun_command(demo, data_dir), *map(shlex.quote, options)]
-            lines.append(f"To run without any download: {' '.join(command)}")
+            words = [rerun_command(demo, data_dir), *map(shlex.quote, options)]
+            lines.append(f"To run without any download: {' '.join(words)}")
         remedy = "\n".join(lines)
         raise DataError(error.message, remedy) from None
-
-
-def _check_addresses(missing: Missing, data_dir: Path | None) -> None:
-    """Refuse data sets with files that cannot be downloaded."""
-    unavailable = []
-    for card, _, files in missing:
-        if not all(spec.urls for spec in files):
-            unavailable.append(card.id)
-    if not unavailable:
-        return
-    remedies = []
-    for name in unavailable:
-        command = f"mtlrun data add {name} FILE{data_dir_option(data_dir)}"
-        remedies.append(f"If you have the file of {name}: {command}")
-    raise DataError(
-        f"there is no download address for the files of {', '.join(unavailable)}",
-        "\n".join(remedies),
-    )
 
 
 def missing_data(experiment: Experiment, data_dir: Path | None) -> Missing:

@@ -31,7 +31,7 @@ from mtlrun.errors import DataError, UserError, counted
 
 if TYPE_CHECKING:
     from mtlrun.data.dataset import Dataset
-    from mtlrun.data.sets.cards import Card, FileSpec
+    from mtlrun.data.sets.cards import Card
     from mtlrun.data.sets.load import Fact
 
 app = typer.Typer(
@@ -89,7 +89,7 @@ def list_(data_dir: DataDir = None, as_json: Json = False) -> None:
 @app.command(cls=Command)
 def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
     """Describe a data set: files with hashes, license, citation and statistics."""
-    from mtlrun.data.sets.files import get_it
+    from mtlrun.data.sets.files import find_file, get_it, verify_file
     from mtlrun.data.sets.load import compare_statistics
 
     folder, (card,) = _cards(data_dir, id)
@@ -114,8 +114,15 @@ def info(id: Id, data_dir: DataDir = None, variant: VariantName = None) -> None:
         say(f"\nFiles in {folder / card.folder}:")
     missing = []
     for spec in card.needed(variant):
-        if not _show_file(card, spec, folder):
+        if find_file(card, spec, folder) is None:
+            say(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
             missing.append(spec)
+            continue
+        file = verify_file(card, spec, folder)
+        say(
+            f"  {spec.name}: {_hash_status(card, spec.name)}, sha256 {file.sha256}, "
+            f"{file.size} bytes, in {file.path.name}"
+        )
     if missing:
         _show_statistics(compare_statistics({}, selected.statistics))
         remedy = get_it(card, missing, data_dir_option(data_dir))
@@ -338,27 +345,6 @@ def _hash_status(card: Card, name: str) -> str:
     return "verified" if has_hash else "not verified (the data card has no hash)"
 
 
-def _show_file(card: Card, spec: FileSpec, folder: Path) -> bool:
-    """Print a file with its hash; return whether it exists.
-
-    Raises
-    ------
-    DataError
-        If the content of the file is wrong.
-    """
-    from mtlrun.data.sets.files import find_file, verify_file
-
-    if find_file(card, spec, folder) is None:
-        say(f"  {spec.name}: missing, expected sha256 {spec.sha256 or 'unknown'}")
-        return False
-    file = verify_file(card, spec, folder)
-    say(
-        f"  {spec.name}: {_hash_status(card, spec.name)}, sha256 {file.sha256}, "
-        f"{file.size} bytes, in {file.path.name}"
-    )
-    return True
-
-
 def _load_statistics(
     card: Card, variant: str | None, folder: Path
 ) -> tuple[Dataset, list[Fact]]:
@@ -409,7 +395,7 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
     The statistics of a variant are checked if the card states them and the files are
     present; variants of simulated data sets have none.
     """
-    from mtlrun.data.sets.files import find_file
+    from mtlrun.data.sets.files import find_file, verify_file
 
     missing = set()
     for spec in card.files:
@@ -420,8 +406,16 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
     optional = missing - needed
     all_right = True
     for spec in card.files:
-        if spec.name not in optional:
-            all_right &= _verify_hash(card, spec, folder)
+        if spec.name in optional:
+            continue
+        try:
+            file = verify_file(card, spec, folder)
+        except DataError as error:
+            say(f"{card.id}: {error.shell_text}", error=True)
+            all_right = False
+        else:
+            outcome = "ok" if spec.sha256 else "hash unknown"
+            say(f"{card.id}: {spec.name}: {outcome}, sha256 {file.sha256}")
     if files_only or not all_right:
         return all_right
     variants: list[str | None] = [None]
@@ -430,38 +424,19 @@ def _verify(card: Card, folder: Path, files_only: bool) -> bool:
             if entry.statistics:
                 variants.append(name)
     for variant in variants:
-        if missing.isdisjoint(spec.name for spec in card.needed(variant)):
-            all_right &= _verify_statistics(card, variant, folder)
+        if not missing.isdisjoint(spec.name for spec in card.needed(variant)):
+            continue
+        try:
+            dataset, statistics = _load_statistics(card, variant, folder)
+        except DataError as error:
+            say(f"{card.id}: {error.shell_text}", error=True)
+            all_right = False
+        else:
+            n_tasks = counted(dataset.n_tasks, "task")
+            shape = f"{dataset.n_samples} x {dataset.n_features}, {n_tasks}"
+            say(f"{_full_name(card, variant)}: {shape}: statistics checked")
+            all_right &= _report_differences(card, variant, statistics)
     return all_right
-
-
-def _verify_hash(card: Card, spec: FileSpec, folder: Path) -> bool:
-    """Check the hash of one file, print the outcome and return whether it is right."""
-    from mtlrun.data.sets.files import verify_file
-
-    try:
-        file = verify_file(card, spec, folder)
-    except DataError as error:
-        say(f"{card.id}: {error.shell_text}", error=True)
-        return False
-    outcome = "ok" if spec.sha256 else "hash unknown"
-    say(f"{card.id}: {spec.name}: {outcome}, sha256 {file.sha256}")
-    return True
-
-
-def _verify_statistics(card: Card, variant: str | None, folder: Path) -> bool:
-    """Check the statistics of a variant, print the outcome, return whether all
-    agree.
-    """
-    try:
-        dataset, statistics = _load_statistics(card, variant, folder)
-    except DataError as error:
-        say(f"{card.id}: {error.shell_text}", error=True)
-        return False
-    n_tasks = counted(dataset.n_tasks, "task")
-    shape = f"{dataset.n_samples} x {dataset.n_features}, {n_tasks}"
-    say(f"{_full_name(card, variant)}: {shape}: statistics checked")
-    return _report_differences(card, variant, statistics)
 
 
 def _format(value: int | float | None) -> str:

@@ -15,7 +15,7 @@ import shlex
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -57,7 +57,19 @@ def show(
                 f"{target} is a model; --profile, --set and --seed go with experiments",
                 f"Run: mtlrun show {shlex.quote(target)}",
             )
-        _show_model(Path(target), as_json)
+        from mtlrun.model.explanation import model_lines
+        from mtlrun.model.files import load_model
+
+        model = load_model(Path(target))
+        lines = model_lines(model)
+        if as_json:
+            about = {
+                name: model.about[name] for name in ("estimator", "tasks", "input")
+            }
+            say_json({**about, "lines": lines})
+            return
+        for line in lines:
+            say_prose(line)
         return
 
     from mtlrun.lab.experiment.catalogue import same_name
@@ -86,25 +98,52 @@ def show(
             f"{target} means {experiment.id} here; there are also {listed(others)}",
             error=True,
         )
-    for line in _heading(experiment):
-        say_prose(line)
+    say_prose(f"{experiment.id}: {experiment.spec.title}")
+    paper = experiment.spec.paper
+    if paper is not None:
+        source = (paper.cite, paper.artefact, paper.doi, paper.url)
+        say_prose(", ".join(filter(None, source)))
+    names = [name for name in experiment.profiles if name != experiment.profile]
+    say_prose(f"profile: {experiment.profile} (others: {', '.join(names)})")
     say_prose(f"run folder: {experiment.folder(output_dir)}")
     if as_yaml:
+        import yaml
+
+        # YAML would write a list that two methods share as an anchor and a reference.
+        # The detour through JSON copies it.
+        text = yaml.safe_dump(
+            json.loads(json.dumps(experiment.config)),
+            sort_keys=False,
+            allow_unicode=True,
+            width=100,
+            default_flow_style=None,
+        )
         say("")
-        _show_settings(experiment)
+        typer.echo(text, nl=False)
     else:
         _show_experiment(experiment)
 
 
 def _show_experiment(experiment: Experiment) -> None:
     """Print what an experiment computes, its claims, and where its methods are from."""
+    from mtlrun.catalog.methods import declared
+    from mtlrun.catalog.registry import METHODS
+    from mtlrun.lab.experiment.claims import Reference
+
     spec = experiment.spec
     methods = []
+    sources: dict[str, str] = {}
+    analyses: dict[str, str] = {}
     for entry in spec.methods:
         text = entry.estimator or entry.measure
         if entry.grid:
             text += f"; searched: {', '.join(entry.grid)}"
         methods.append((entry.label, text))
+        if entry.estimator in METHODS:
+            sources[entry.estimator] = METHODS[entry.estimator].source
+        declaration = declared(entry.measure) if entry.measure else None
+        if declaration:
+            analyses[entry.measure] = declaration[0]
     claims = []
     for claim in spec.claims:
         text = claim.text
@@ -112,9 +151,11 @@ def _show_experiment(experiment: Experiment) -> None:
             verdict, reason = claim.without_test
             text += f" ({verdict.label}: {reason})"
         claims.append((claim.id, text))
-    numbers = Counter(
-        entry["quantity"] for entry in experiment.config.get("reference", ())
-    )
+    numbers: Counter[str] = Counter()
+    for reference in spec.reference:
+        # Published tables are replaced by their numbers when an experiment is loaded.
+        assert isinstance(reference, Reference)
+        numbers[reference.quantity] += 1
     facts = [
         ("data sets", ", ".join(data.id for data in spec.datasets)),
         ("scores", ", ".join(spec.metrics)),
@@ -125,7 +166,7 @@ def _show_experiment(experiment: Experiment) -> None:
     sections = {
         "Methods": methods,
         "Claims": claims,
-        "References of the methods": _references(experiment),
+        "References of the methods": [*sources.items(), *analyses.items()],
     }
     for title, rows in sections.items():
         if rows:
@@ -134,76 +175,11 @@ def _show_experiment(experiment: Experiment) -> None:
     say_prose(f"\nEvery setting and printed number: mtlrun show {experiment.id} --yaml")
 
 
-def _show_settings(experiment: Experiment) -> None:
-    """Print the settings of an experiment as YAML."""
-    import yaml
-
-    # YAML would write a list that two methods share as an anchor and a reference. The
-    # detour through JSON copies it.
-    config = json.loads(json.dumps(experiment.config))
-    text = yaml.safe_dump(
-        config, sort_keys=False, allow_unicode=True, width=100, default_flow_style=None
-    )
-    typer.echo(text, nl=False)
-
-
 def is_model(path: Path) -> bool:
     """Return whether a path is the folder of a model or comparison, or a file in it."""
     from mtlrun.model.files import FACTS, model_folder
 
     return (model_folder(path) / FACTS).is_file()
-
-
-def _show_model(path: Path, as_json: bool) -> None:
-    """Print the method and tasks of a model, and what explains its target."""
-    from mtlrun.model.explanation import model_lines
-    from mtlrun.model.files import load_model
-
-    model = load_model(path)
-    if as_json:
-        say_json(
-            {
-                "estimator": model.about["estimator"],
-                "tasks": model.about["tasks"],
-                "input": model.about["input"],
-                "lines": model_lines(model),
-            }
-        )
-        return
-    for line in model_lines(model):
-        say_prose(line)
-
-
-def _heading(experiment: Experiment) -> list[str]:
-    lines = [f"{experiment.id}: {experiment.spec.title}"]
-    paper = experiment.config.get("paper") or {}
-    if paper:
-        texts = []
-        for key in ("cite", "artefact", "doi", "url"):
-            if paper.get(key):
-                texts.append(str(paper[key]))
-        lines.append(", ".join(texts))
-    profile = experiment.profile
-    others = ", ".join(name for name in experiment.profiles if name != profile)
-    lines.append(f"profile: {profile} (others: {others})")
-    return lines
-
-
-def _references(experiment: Experiment) -> list[tuple[str, str]]:
-    """Return the sources of the methods, and then of the analyses, of an experiment."""
-    from mtlrun.catalog.methods import declared
-    from mtlrun.catalog.registry import METHODS
-
-    methods: dict[str, str] = {}
-    analyses: dict[str, str] = {}
-    for entry in experiment.spec.methods:
-        if entry.estimator in METHODS:
-            methods[entry.estimator] = METHODS[entry.estimator].source
-        if entry.measure:
-            declaration = declared(entry.measure)
-            if declaration:
-                analyses[entry.measure] = declaration[0]
-    return [*methods.items(), *analyses.items()]
 
 
 # ---------------------------------------------------------------------- status
@@ -225,9 +201,11 @@ def status(
     debug: options.Debug = False,
 ) -> None:
     """Show how many results of an experiment are done, failed, outdated or missing."""
+    from mtlrun.catalog.methods import CODE_SUFFIXES
     from mtlrun.engine.plan import job_states, other_versions, rerun_reasons
     from mtlrun.lab.experiment.load import load_experiment
     from mtlrun.lab.plan import plan, unused_jobs
+    from mtlrun.lab.stored import made_and_verified, read_verified
 
     experiment = load_experiment(
         target, profile=profile, overrides=overrides or (), seed=seed, data_dir=data_dir
@@ -243,8 +221,30 @@ def status(
         needs_files=False,
     )
     states = job_states(run_plan)
+    wanted = _wanted(run_plan, states)
     if as_json:
-        _print_status(experiment, run_plan, states)
+        cells = []
+        for row, state in wanted:
+            cells.append(
+                {
+                    "reading": row.reading,
+                    "dataset": row.dataset,
+                    "method": row.method,
+                    "trial": row.trial,
+                    "key": row.job.key,
+                    "state": state.name,
+                    "reason": state.reason,
+                }
+            )
+        say_json(
+            {
+                "id": experiment.id,
+                "profile": experiment.profile,
+                "folder": str(run_plan.folder),
+                "counts": Counter(state.name for _, state in wanted),
+                "cells": cells,
+            }
+        )
         return
     say(f"{experiment.id}, profile {experiment.profile}: {run_plan.folder}")
     _print_counts(run_plan, states)
@@ -252,8 +252,17 @@ def status(
     versions = other_versions(run_plan, states)
     if versions:
         lines.append(versions)
-    lines += _provenance_lines(run_plan, states)
-    lines += _user_code_lines(run_plan)
+    commits = [state.commit for _, state in wanted]
+    lines += made_and_verified(commits, read_verified(run_plan.folder), _commit_age)
+    # Code of the user determines, too, whether a result is up to date.
+    names: set[str] = set()
+    for row in run_plan.wanted:
+        names |= {name for name in row.job.versions if name.endswith(CODE_SUFFIXES)}
+    if names:
+        lines.append(
+            "own code, followed as far as it is imported by name: "
+            f"{', '.join(sorted(names))}"
+        )
     for line in lines:
         say(line)
     unused = unused_jobs(run_plan.output)
@@ -274,43 +283,6 @@ def _wanted(
     return [(row, state) for row, state in pairs if row.wanted]
 
 
-def _print_status(
-    experiment: Experiment, run_plan: Plan, states: Sequence[JobState]
-) -> None:
-    """Print the state of each result as JSON."""
-    cells = []
-    for row, state in _wanted(run_plan, states):
-        cells.append(
-            {
-                "reading": row.reading,
-                "dataset": row.dataset,
-                "method": row.method,
-                "trial": row.trial,
-                "key": row.job.key,
-                "state": state.name,
-                "reason": state.reason,
-            }
-        )
-    say_json(
-        {
-            "id": experiment.id,
-            "profile": experiment.profile,
-            "folder": str(run_plan.folder),
-            "counts": Counter(cell["state"] for cell in cells),
-            "cells": cells,
-        }
-    )
-
-
-def _provenance_lines(run_plan: Plan, states: Sequence[JobState]) -> list[str]:
-    """Return which commits computed the results, and whether they were verified since."""
-    from mtlrun.lab.stored import made_and_verified, read_verified
-
-    commits = [state.commit for _, state in _wanted(run_plan, states)]
-    verified = read_verified(run_plan.folder)
-    return made_and_verified(commits, verified, _commit_age)
-
-
 def _commit_age(commit: str) -> str:
     from mtlrun.engine.environment import commits_since
 
@@ -320,21 +292,6 @@ def _commit_age(commit: str) -> str:
     if n_commits == 0:
         return ", the present commit"
     return f", {counted(n_commits, 'commit')} ago"
-
-
-def _user_code_lines(run_plan: Plan) -> list[str]:
-    """Return which code of the user determines whether a result is up to date."""
-    from mtlrun.catalog.methods import CODE_SUFFIXES
-
-    names: set[str] = set()
-    for row in run_plan.wanted:
-        names |= {name for name in row.job.versions if name.endswith(CODE_SUFFIXES)}
-    if not names:
-        return []
-    return [
-        "own code, followed as far as it is imported by name: "
-        f"{', '.join(sorted(names))}"
-    ]
 
 
 def totals(run_plan: Plan, states: Sequence[JobState]) -> str:
@@ -463,7 +420,18 @@ def list_(
             "Use mtlrun show EXPERIMENT or mtlrun data info DATASET for the others.",
         )
     if names and kind is Kind.ANALYSES:
-        _describe_analyses(names)
+        from mtlrun.catalog.analysis import ANALYSES
+        from mtlrun.catalog.methods import declared
+
+        for index, name in enumerate(names):
+            declaration = declared(name)
+            if declaration is None:
+                raise UnknownNameError("measure", name, ANALYSES)
+            summary, analysis = declaration
+            if index:
+                say("")
+            say_prose(f"{name}: {summary}")
+            say_columns(list(analysis.quantities.items()))
         return
     if as_json and kind is Kind.METHODS:
         form = Format.JSON
@@ -555,22 +523,6 @@ def _analyses() -> list[tuple[str, str]]:
     return rows
 
 
-def _describe_analyses(names: list[str]) -> None:
-    """Print what analyses do, and their quantities."""
-    from mtlrun.catalog.analysis import ANALYSES
-    from mtlrun.catalog.methods import declared
-
-    for index, name in enumerate(names):
-        declaration = declared(name)
-        if declaration is None:
-            raise UnknownNameError("measure", name, ANALYSES)
-        summary, analysis = declaration
-        if index:
-            say("")
-        say_prose(f"{name}: {summary}")
-        say_columns(list(analysis.quantities.items()))
-
-
 def _datasets() -> list[tuple[str, str]]:
     from mtlrun.data.sets.cards import card_paths, read_card
     from mtlrun.data.sets.files import data_directory
@@ -638,44 +590,33 @@ def env(
         "data cards": datasets_dir(),
         "plug-ins": ", ".join(plugin_texts) or None,
     }
+    directory = data_directory(data_dir)
+    values = {
+        "jobs": 1,
+        "output": options.OUTPUT_DEFAULT,
+        "profile": "quick",
+        "data-dir": directory,
+    }
+    origins = dict.fromkeys(values, "built in")
+    for key, variable in options.VARIABLES.items():
+        if os.environ.get(variable):
+            values[key] = os.environ[variable]
+            origins[key] = variable
     data_dir_source = ctx.get_parameter_source("data_dir")
-    is_option = data_dir_source is not None and data_dir_source.name == "COMMANDLINE"
-    defaults = _defaults(data_directory(data_dir), is_option)
+    if data_dir_source is not None and data_dir_source.name == "COMMANDLINE":
+        values |= {"data-dir": directory}
+        origins |= {"data-dir": "--data-dir"}
     if as_json:
+        defaults = {}
+        for key, value in values.items():
+            defaults[key] = {"value": value, "origin": origins[key]}
         say_json({**rows, "defaults": defaults})
         return
-    rows["data directory"] = defaults["data-dir"]["value"]
-    for key, default in defaults.items():
-        rows[f"--{key}"] = f"{default['value']} ({default['origin']})"
+    rows["data directory"] = values["data-dir"]
+    for key, value in values.items():
+        rows[f"--{key}"] = f"{value} ({origins[key]})"
     texts = []
     for name, value in rows.items():
         text = "-" if value is None else str(value)
         texts.append((name, text))
     say_columns(texts)
-
-
-def _defaults(data_dir: Path, is_option: bool) -> dict[str, dict[str, Any]]:
-    """Return the value and the origin of each default.
-
-    Parameters
-    ----------
-    data_dir : Path
-        Data directory in use.
-    is_option : bool
-        Whether it was given by --data-dir.
-    """
-    built_in = {
-        "jobs": 1,
-        "output": options.OUTPUT_DEFAULT,
-        "profile": "quick",
-        "data-dir": data_dir,
-    }
-    defaults = {}
-    for key, value in built_in.items():
-        defaults[key] = {"value": value, "origin": "built in"}
-    for key, variable in options.VARIABLES.items():
-        if os.environ.get(variable):
-            defaults[key] = {"value": os.environ[variable], "origin": variable}
-    if is_option:
-        defaults["data-dir"] = {"value": data_dir, "origin": "--data-dir"}
-    return defaults

@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from mtlrun.errors import UserError
 from mtlrun.utils.options import RUN as HOW
-from mtlrun.utils.options import OptionHelp, typed_fields
+from mtlrun.utils.options import typed_fields
 
 #: Panels of options in the help of a command.
 WHAT = "What to run"
@@ -120,7 +120,10 @@ class Command(_PlainHelp, TyperCommand):
             _, _, order = self.make_parser(ctx).parse_args(list(args))
             seen: set[str] = set()
             for param in order:
-                if _takes_one_value(param) and param.name in seen:
+                takes_one_value = param.param_type_name == "option" and not any(
+                    getattr(param, name, 0) for name in ("is_flag", "multiple", "count")
+                )
+                if takes_one_value and param.name in seen:
                     name = max(param.opts, key=len)
                     raise UserError(
                         f"{name} is given twice, and takes one value",
@@ -133,13 +136,6 @@ class Command(_PlainHelp, TyperCommand):
 
 class Group(_PlainHelp, TyperGroup):
     """Group of commands with plain help."""
-
-
-def _takes_one_value(param: Any) -> bool:
-    if param.param_type_name != "option" or getattr(param, "is_flag", False):
-        return False
-    is_repeatable = getattr(param, "multiple", 0) or getattr(param, "count", 0)
-    return not is_repeatable
 
 
 def file_or_folder(
@@ -595,25 +591,6 @@ _SHARED = {"jobs": Jobs, "backend": Backend, "scheduler": Scheduler}
 _COMPLETIONS = {"methods": methods, "metric": metrics}
 
 
-def _field_option(name: str, default: Any, option_help: OptionHelp) -> Any:
-    """Create the option of a field of a class of options."""
-    names = [f"--{name.replace('_', '-')}"]
-    if default is True:
-        names = [f"{names[0]}/--no-{names[0][2:]}"]
-    if option_help.short:
-        names.append(option_help.short)
-    completion = _COMPLETIONS.get(name)
-    if option_help.choices:
-        completion = words(*option_help.choices)
-    return option(
-        option_help.panel,
-        option_help.metavar,
-        option_help.help,
-        *names,
-        autocompletion=completion,
-    )
-
-
 def with_fields(
     *classes: type[Any],
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -637,7 +614,22 @@ def with_fields(
             elif Path in types:
                 kind = Path | None
             if option_help is not None:
-                kind = Annotated[kind, _field_option(field.name, default, option_help)]
+                names = [f"--{field.name.replace('_', '-')}"]
+                if default is True:
+                    names = [f"{names[0]}/--no-{names[0][2:]}"]
+                if option_help.short:
+                    names.append(option_help.short)
+                completion = _COMPLETIONS.get(field.name)
+                if option_help.choices:
+                    completion = words(*option_help.choices)
+                field_option = option(
+                    option_help.panel,
+                    option_help.metavar,
+                    option_help.help,
+                    *names,
+                    autocompletion=completion,
+                )
+                kind = Annotated[kind, field_option]
             parameters[field.name] = inspect.Parameter(
                 field.name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,

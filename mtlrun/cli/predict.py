@@ -162,8 +162,16 @@ def predict(
         raise UserError("the model predicts numbers, not labels", "Leave out --labels.")
     if interval is None and fitted.has_intervals:
         interval = LEVEL
-    elif interval is not None:
-        _check_interval(interval, is_regression)
+    elif interval is not None and not is_regression:
+        raise UserError(
+            "the model predicts labels, which have no intervals",
+            "Leave out --interval, or use --proba.",
+        )
+    elif interval is not None and not 0 < interval < 1:
+        raise UserError(
+            f"--interval {interval:g} is no probability",
+            "Give a number between 0 and 1, such as 0.95.",
+        )
     is_shown = str(output_file) == "-" and sys.stdout.isatty()
     digits = DIGITS_OF_SCORES
     if is_regression:
@@ -337,20 +345,6 @@ def _predict_chunks(
         )
     if str(output) != "-" and not quiet:
         say(f"predictions of {counts.n_rows:,} rows: {output}")
-
-
-def _check_interval(interval: float, is_regression: bool) -> None:
-    """Raise an error if `--interval` is not a probability or does not fit the model."""
-    if not is_regression:
-        raise UserError(
-            "the model predicts labels, which have no intervals",
-            "Leave out --interval, or use --proba.",
-        )
-    if not 0 < interval < 1:
-        raise UserError(
-            f"--interval {interval:g} is no probability",
-            "Give a number between 0 and 1, such as 0.95.",
-        )
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,12 @@ def report(
         # Folders of comparisons and models can be written as Parquet, too.
         _write_parquet(root, out)
         return
-    if target == ALL or _holds_runs(root):
+    has_runs = target == ALL
+    if not has_runs and not (root / "run.json").is_file():
+        from mtlrun.lab.report.summary import COMPARE, run_folders
+
+        has_runs = (root / COMPARE).is_dir() or bool(run_folders(root))
+    if has_runs:
         raise typer.Exit(_report_many(root, profile, form, out, merge, check))
     check_format(form)
     folder = run_folder(target, profile, output_dir)
@@ -95,18 +100,29 @@ def report(
         refuse_links(output_dir, folder)
     for other in merge or ():
         _merge(folder, other)
-    raise typer.Exit(
-        _report_one(
-            folder,
-            form,
-            out,
-            transpose=transpose,
-            metrics=metric or (),
-            write_files=form is None or bool(merge),
-            check=check,
-            show=show,
-        )
-    )
+    from mtlrun.lab.report.build import build_report, check_problems
+    from mtlrun.lab.report.formats import latex
+    from mtlrun.lab.report.run import jobs_with_outcome
+    from mtlrun.parallel.status import FAILED
+
+    run_report = build_report(folder)
+    # With a format nothing else is written, because the folder may be read-only or
+    # belong to someone else.
+    if form is None or merge:
+        write_run(run_report, folder)
+    if transpose or metric:
+
+        def render() -> str:
+            return latex(run_report, transpose=transpose, metrics=metric or ())
+
+        _write_or_print("tex", out, folder, "report", render)
+    else:
+        print_report(run_report, form, folder, out)
+    if show:
+        open_page(folder / REPORT)
+    if check and not report_problems(check_problems(run_report)):
+        raise typer.Exit(1)
+    raise typer.Exit(int(bool(jobs_with_outcome(run_report.run, FAILED))))
 
 
 def _output_options(
@@ -133,45 +149,6 @@ def _output_options(
             "Leave out --format.",
         )
     return output_dir, out, form
-
-
-def _report_one(
-    folder: Path,
-    form: str | None,
-    out: Path | None,
-    *,
-    transpose: bool,
-    metrics: Sequence[str],
-    write_files: bool,
-    check: bool,
-    show: bool,
-) -> int:
-    """Print the report of one run; return the exit code.
-
-    With a format the report is printed or written to a file and nothing else is
-    written, because the folder may be read-only or belong to someone else.
-    """
-    from mtlrun.lab.report.build import build_report, check_problems
-    from mtlrun.lab.report.formats import latex
-    from mtlrun.lab.report.run import jobs_with_outcome
-    from mtlrun.parallel.status import FAILED
-
-    run_report = build_report(folder)
-    if write_files:
-        write_run(run_report, folder)
-    if transpose or metrics:
-
-        def render() -> str:
-            return latex(run_report, transpose=transpose, metrics=metrics)
-
-        _write_or_print("tex", out, folder, "report", render)
-    else:
-        print_report(run_report, form, folder, out)
-    if show:
-        open_page(folder / REPORT)
-    if check and not report_problems(check_problems(run_report)):
-        return 1
-    return 1 if jobs_with_outcome(run_report.run, FAILED) else 0
 
 
 def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:
@@ -376,15 +353,6 @@ def all_problems(overview: Overview) -> list[str]:
         for text in check_problems(entry.report):
             problems.append(f"{entry.path}: {text}")
     return problems
-
-
-def _holds_runs(folder: Path) -> bool:
-    """Return whether a folder contains runs or comparisons, but is not a run itself."""
-    from mtlrun.lab.report.summary import COMPARE, run_folders
-
-    if (folder / "run.json").is_file():
-        return False
-    return (folder / COMPARE).is_dir() or bool(run_folders(folder))
 
 
 def _report_many(

@@ -26,7 +26,6 @@ from mtlrun.utils.outputs import check_ending
 from mtlrun.utils.text import id_of, stem_of
 
 if TYPE_CHECKING:
-    from mtlrun.catalog.registry import MethodInfo
     from mtlrun.data.sets.cards import Card
 
 #: Sources of data sets whose X holds strings of letters.
@@ -124,7 +123,31 @@ def init(
                 "--experiment goes with none of a data set, --method and --schema",
                 "Change data and methods in the file that it writes.",
             )
-        _write_experiment(experiment, output, force)
+        from mtlrun.lab.experiment.spec import experiment_id
+
+        id = experiment
+        if "/" not in experiment:
+            id = f"mine/{experiment}"
+        try:
+            experiment_id(id)
+        except ValueError as error:
+            raise UserError(
+                f"--experiment {error}",
+                "For instance: mtlrun init --experiment table1",
+            ) from None
+        path = output or Path(f"{id.rpartition('/')[2]}.yaml")
+        check_ending(path, [".yaml", ".yml"], "Choose another file with --output.")
+        folder = Path(__file__).parent
+        template = Template((folder / "experiment.yaml").read_text(encoding="utf-8"))
+        quoted_path = shlex.quote(str(path))
+        text = template.substitute(path=quoted_path, id=id, stem=path.stem)
+        files = {path: text}
+        if str(path) != "-":
+            table = (folder / "experiment.csv").read_text(encoding="utf-8")
+            files[path.with_suffix(".csv")] = table
+        _write(files, force, [".yaml", ".yml", ".csv"])
+        if str(path) != "-":
+            say(f"next: mtlrun reproduce {quoted_path}")
         return
     if schema:
         from mtlrun.lab.experiment.schema import config_schema
@@ -150,42 +173,6 @@ def init(
 
 def _command(path: str, data_dir: Path | None) -> str:
     return f"mtlrun train {shlex.quote(path)}{options.data_dir_option(data_dir)}"
-
-
-def _write_experiment(name: str, output: Path | None, force: bool) -> None:
-    """Write an experiment and the table that it names.
-
-    Parameters
-    ----------
-    name : str
-        Id ``<paper>/<item>``, or the item alone.
-    output : Path or None
-        None for the item in the current folder.
-    force : bool
-    """
-    from mtlrun.lab.experiment.spec import experiment_id
-
-    id = name
-    if "/" not in name:
-        id = f"mine/{name}"
-    try:
-        experiment_id(id)
-    except ValueError as error:
-        raise UserError(
-            f"--experiment {error}", "For instance: mtlrun init --experiment table1"
-        ) from None
-    path = output or Path(f"{id.rpartition('/')[2]}.yaml")
-    check_ending(path, [".yaml", ".yml"], "Choose another file with --output.")
-    folder = Path(__file__).parent
-    template = Template((folder / "experiment.yaml").read_text(encoding="utf-8"))
-    text = template.substitute(path=shlex.quote(str(path)), id=id, stem=path.stem)
-    files = {path: text}
-    if str(path) != "-":
-        table = (folder / "experiment.csv").read_text(encoding="utf-8")
-        files[path.with_suffix(".csv")] = table
-    _write(files, force, [".yaml", ".yml", ".csv"])
-    if str(path) != "-":
-        say(f"next: mtlrun reproduce {shlex.quote(str(path))}")
 
 
 def training_file(
@@ -223,11 +210,20 @@ def training_file(
         features = TABLE
     elif card.source.name.startswith(STRING_SOURCES):
         features = ONE_HOT
+    # The folder of results has the name of the file, so that two files for one data set
+    # have two folders.
+    if path == "-":
+        class_name = name.rpartition(":")[2]
+        stem = re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{class_name}")
+    else:
+        stem = stem_of(path)
+        if not re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", stem):
+            stem = id_of(stem)
     template_path = Path(__file__).parent / "training.yaml"
     template = Template(template_path.read_text(encoding="utf-8"))
     return template.substitute(
         command=_command(path, data_dir),
-        stem=_stem(path, card, name),
+        stem=stem,
         title=json.dumps(f"{name} on {card.title}", ensure_ascii=False),
         dataset="\n".join(_dataset_lines(card)),
         method="\n".join(_method_lines(name, card)),
@@ -235,20 +231,6 @@ def training_file(
         metric=metrics[0],
         metrics=", ".join(metrics),
     )
-
-
-def _stem(path: str, card: Card, method: str) -> str:
-    """Return the name of the folder of results.
-
-    It is the name of the file, so that two files for one data set have two folders.
-    """
-    if path == "-":
-        class_name = method.rpartition(":")[2]
-        return re.sub("[^A-Za-z0-9_-]+", "-", f"{card.id}-{class_name}")
-    name = stem_of(path)
-    if re.fullmatch("[A-Za-z0-9][A-Za-z0-9_-]*", name):
-        return name
-    return id_of(name)
 
 
 def _dataset_lines(card: Card) -> list[str]:
@@ -291,14 +273,12 @@ def _method_lines(name: str, card: Card) -> list[str]:
     lines = [f"# {info.summary}; {info.source}.", f"# Minimizes {info.objective}."]
     if len(info.losses) > 1:
         lines.append(f"# Its parameter loss is one of {', '.join(info.losses)}.")
-    return [*lines, "method:", f"  estimator: {name}", *_parameter_lines(info)]
-
-
-def _parameter_lines(info: MethodInfo) -> list[str]:
-    lines = ["  params: {}"]
+    lines += ["method:", f"  estimator: {name}"]
     if any(key.startswith("base__") for key in info.default_grid):
         # The parameters of the grid belong to the method that is fitted to each block.
-        lines = ["  params:", "    base: {estimator: RobustMTL}"]
+        lines += ["  params:", "    base: {estimator: RobustMTL}"]
+    else:
+        lines.append("  params: {}")
     lines.append("  grid:")
     for key, values in info.default_grid.items():
         lines.append(f"    {key}: {json.dumps(list(values))}")

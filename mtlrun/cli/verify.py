@@ -94,11 +94,18 @@ def verify(
         raise typer.Exit(130) from None
     for folder in folders:
         trials_of_folder = [trial for trial in trials if folder in trial.names]
-        if _tried(trials_of_folder):
+        tried = _tried(trials_of_folder)
+        text = f"{folder}: no result tried"
+        if tried:
+            n_agreeing = sum(trial.agrees for trial in tried)
+            text = f"{folder}: {n_agreeing} of {counted(len(tried), 'result')} agree"
             # The report shows the trials, so it is written again.
             with writing(folder):
                 write_texts(build_report(folder), folder)
-        say(_format_trials(folder, trials_of_folder))
+        reasons = Counter(trial.refused for trial in trials_of_folder if trial.refused)
+        for reason, count in reasons.items():
+            text += f"; {count} not tried: {reason}"
+        say(text)
     tried = _tried(trials)
     if trials and not tried:
         raise UserError(
@@ -154,17 +161,4 @@ def _format_trial(trial: Trial) -> str:
         text += f", seconds x{trial.ratio:.2f}"
     if not trial.agrees:
         text += f": DOES NOT AGREE, its method promises {trial.promised_digits}"
-    return text
-
-
-def _format_trials(folder: Path, trials: list[Trial]) -> str:
-    """Return one line on a run: how many results agree, and how many were not tried."""
-    tried = _tried(trials)
-    text = f"{folder}: no result tried"
-    if tried:
-        n_agreeing = sum(trial.agrees for trial in tried)
-        text = f"{folder}: {n_agreeing} of {counted(len(tried), 'result')} agree"
-    reasons = Counter(trial.refused for trial in trials if trial.refused)
-    for reason, count in reasons.items():
-        text += f"; {count} not tried: {reason}"
     return text

@@ -136,12 +136,15 @@ class Plan(JobPlan):
         if spec.published is not None:
             content["published"] = read_curves(spec.published)
         if spec.is_analysis:
-            content["quantities"] = _declared_quantities(spec)
-        if spec.readings:
-            content["reading"] = experiment.interpretation
-            content["readings"] = {
-                name: self._interpretation_json(name) for name in spec.readings
+            quantities = quantities_of([method.measure for method in spec.methods])
+            content["quantities"] = {
+                name: metadata
+                for name, metadata in (quantities or {}).items()
+                if name in spec.metrics
             }
+        if spec.readings:
+            readings = {name: self._interpretation_json(name) for name in spec.readings}
+            content |= {"reading": experiment.interpretation, "readings": readings}
         return sealed(jsonable(content))
 
     def _interpretation_json(self, name: str) -> dict[str, Any]:
@@ -154,23 +157,17 @@ class Plan(JobPlan):
         entry = interpretation.model_dump(exclude={"changes"}, exclude_unset=True)
         for other in main.others:
             if other.interpretation == name:
-                entry["config"] = {
+                config = {
                     key: value
                     for key, value in other.config.items()
                     if main.config.get(key) != value
                 }
-                entry["datasets"] = self.datasets[name]
-                entry["methods"] = [method.label for method in other.spec.methods]
+                entry |= {
+                    "config": config,
+                    "datasets": self.datasets[name],
+                    "methods": [method.label for method in other.spec.methods],
+                }
         return entry
-
-
-def _declared_quantities(spec: Spec) -> dict[str, Any]:
-    """Return the metadata of the quantities of analyses that the experiment shows."""
-    names = [method.measure for method in spec.methods]
-    quantities = quantities_of(names) or {}
-    return {
-        name: metadata for name, metadata in quantities.items() if name in spec.metrics
-    }
 
 
 def plan(
@@ -245,6 +242,9 @@ def plan(
                     key for key in earlier_keys.get(row.name, ()) if key != row.key
                 ]
                 rows.append(replace(row, was=others[0] if others else None))
+    are_interpreted = in_interpretation(experiment, rows, interpretation)
+    are_matching = matching(rows, only or ())
+    selection = zip(rows, are_interpreted, are_matching, strict=True)
     spec = experiment.spec
     limit = None
     if spec.limits:
@@ -254,7 +254,10 @@ def plan(
         threads = spec.timing.threads
     return Plan(
         id=experiment.id,
-        rows=_with_wanted(experiment, rows, interpretation, only or ()),
+        rows=tuple(
+            replace(row, wanted=is_interpreted and is_matching)
+            for row, is_interpreted, is_matching in selection
+        ),
         folder=folder,
         output=output,
         data_dir=directory,
@@ -281,23 +284,6 @@ def _check_size(experiment: Experiment, all_scenarios: list[Scenario]) -> None:
         PLANNED,
         "results and folds",
         "Lower trials, folds or values.",
-    )
-
-
-def _with_wanted(
-    experiment: Experiment,
-    rows: list[PlannedJob],
-    interpretation: str | None,
-    only: Iterable[str],
-) -> tuple[PlannedJob, ...]:
-    """Return rows that know whether they are to be computed."""
-    are_interpreted = in_interpretation(experiment, rows, interpretation)
-    are_matching = matching(rows, only)
-    return tuple(
-        replace(row, wanted=is_interpreted and is_matching)
-        for row, is_interpreted, is_matching in zip(
-            rows, are_interpreted, are_matching, strict=True
-        )
     )
 
 
@@ -340,7 +326,17 @@ def _dataset_info(
     """
     dataset = scenario.dataset
     if dataset is None:
-        return DatasetInfo(_published_metadata(scenario))
+        # Analyses read published numbers.
+        published_files: dict[str, str] = {}
+        for method in scenario.methods:
+            published_files |= published_hash(method.params)
+        published = {
+            "id": PUBLISHED,
+            "title": "Published numbers",
+            "files": published_files,
+            "axis": scenario.axis,
+        }
+        return DatasetInfo(without_empty(published))
     card = load_card(dataset.id, data_directory(data_dir))
     try:
         variant = card.variant(dataset.options.get("variant"))
@@ -378,20 +374,6 @@ def _dataset_position(experiment: Experiment, scenario: Scenario) -> str:
     if scenario.index < len(experiment.places):
         return experiment.places[scenario.index]
     return experiment.source
-
-
-def _published_metadata(scenario: Scenario) -> dict[str, Any]:
-    """Return the metadata of the published numbers that analyses read."""
-    files: dict[str, str] = {}
-    for method in scenario.methods:
-        files |= published_hash(method.params)
-    metadata = {
-        "id": PUBLISHED,
-        "title": "Published numbers",
-        "files": files,
-        "axis": scenario.axis,
-    }
-    return without_empty(metadata)
 
 
 # ------------------------------------------------------------- jobs of a scenario

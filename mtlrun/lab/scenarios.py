@@ -111,7 +111,10 @@ def _datasets(spec: Spec) -> list[Scenario]:
 
 
 def _at_value(scenario: Scenario, sweep: Sweep, value: object) -> Scenario:
-    """Return a scenario at one value of the axis of a sweep."""
+    """Return a scenario at one value of the axis of a sweep.
+
+    Methods take the value for the parameters of the axis that they have.
+    """
     dataset = scenario.dataset
     if dataset is not None and sweep.option is not None:
         fields = {**dataset.model_dump(), sweep.option: value}
@@ -120,7 +123,26 @@ def _at_value(scenario: Scenario, sweep: Sweep, value: object) -> Scenario:
     if split is not None and sweep.split is not None:
         split = split.model_copy(update={sweep.split: value})
     names = sweep.params or []
-    methods = [_with_value(method, names, value) for method in scenario.methods]
+    methods = []
+    for method in scenario.methods:
+        params = method.params
+        if method.measure:
+            valid_names = analysis_parameters(method.measure)
+            # None means that the analysis accepts any parameter.
+            values = {
+                n: value for n in names if valid_names is None or n in valid_names
+            }
+            params = {**params, **values}
+        else:
+            complete_params = complete(method.estimator, params)
+            values = {}
+            for name in names:
+                if has_parameter(method.estimator, complete_params, name):
+                    values[name] = value
+            if values:
+                # ``base__alpha`` may belong to an estimator that is a default.
+                params = with_params(complete_params, values)
+        methods.append(method.model_copy(update={"params": params}))
     return replace(
         scenario,
         name=f"{scenario.name} ({sweep.name} {show(value)})",
@@ -129,24 +151,3 @@ def _at_value(scenario: Scenario, sweep: Sweep, value: object) -> Scenario:
         methods=tuple(methods),
         axis={"of": scenario.name, "value": value},
     )
-
-
-def _with_value(method: MethodSpec, names: list[str], value: object) -> MethodSpec:
-    """Return a method with a value for each of some parameters that it has."""
-    params = method.params
-    if method.measure:
-        valid_names = analysis_parameters(method.measure)
-        # None means that the analysis accepts any parameter.
-        if valid_names is not None:
-            names = [name for name in names if name in valid_names]
-        params = {**params, **dict.fromkeys(names, value)}
-    else:
-        complete_params = complete(method.estimator, params)
-        values: dict[str, object] = {}
-        for name in names:
-            if has_parameter(method.estimator, complete_params, name):
-                values[name] = value
-        if values:
-            # ``base__alpha`` may belong to an estimator that is a default parameter.
-            params = with_params(complete_params, values)
-    return method.model_copy(update={"params": params})

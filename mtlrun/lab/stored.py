@@ -347,7 +347,26 @@ def made_and_verified(
         if lines:
             lines.append("Not verified since.")
         return lines
-    lines.append(_verified_sentence(verified))
+    made_by = verified.made_by
+    code = f"mtlrun {made_by.mtlrun}"
+    if made_by.commit:
+        code = made_by.commit[:8]
+        if made_by.dirty:
+            code += " (changed)"
+    digits = [job.digits for job in verified.cells if job.agrees]
+    summary = (
+        f"Verified at {code} on {verified.date[:10]}: {len(digits)} of "
+        f"{counted(len(verified.cells), 'result')} computed again "
+        f"(of {verified.finished} finished) agree"
+    )
+    if digits:
+        summary += f" to {math.floor(min(digits))} digits or more"
+    # Jobs without a ratio had no seconds to compare with.
+    ratios = sorted(job.seconds_ratio for job in verified.cells if job.seconds_ratio)
+    if ratios:
+        median = statistics.median(ratios)
+        summary += f"; seconds x{median:.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})"
+    lines.append(f"{summary}.")
     for job in verified.cells:
         if not job.agrees:
             difference = f"{job.quantity} agrees to {job.digits:g} digits"
@@ -356,27 +375,3 @@ def made_and_verified(
     for reason, count in sorted(verified.not_tried.items()):
         lines.append(f"Not tried: {count}, {reason}.")
     return lines
-
-
-def _verified_sentence(verified: Verified) -> str:
-    """Summarize how well the recomputed jobs agree with their records."""
-    made_by = verified.made_by
-    code = f"mtlrun {made_by.mtlrun}"
-    if made_by.commit:
-        code = made_by.commit[:8]
-        if made_by.dirty:
-            code += " (changed)"
-    digits = [job.digits for job in verified.cells if job.agrees]
-    text = (
-        f"Verified at {code} on {verified.date[:10]}: {len(digits)} of "
-        f"{counted(len(verified.cells), 'result')} computed again "
-        f"(of {verified.finished} finished) agree"
-    )
-    if digits:
-        text += f" to {math.floor(min(digits))} digits or more"
-    # Jobs without a ratio had no seconds to compare with.
-    ratios = sorted(job.seconds_ratio for job in verified.cells if job.seconds_ratio)
-    if ratios:
-        median = statistics.median(ratios)
-        text += f"; seconds x{median:.2g} ({ratios[0]:.2g} to {ratios[-1]:.2g})"
-    return f"{text}."

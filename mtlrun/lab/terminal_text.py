@@ -56,7 +56,11 @@ def report_state(plan: Plan, terminal: Sequence[object]) -> str:
         paths += [store.path(key), store.scores_path(key)]
     files = {}
     for path in paths:
-        files[str(path.absolute())] = _file_digest(path)
+        try:
+            digest = hashlib.sha256(read_file(path)).hexdigest()
+        except OSError as error:
+            digest = f"error {error.errno}"
+        files[str(path.absolute())] = digest
     return sha256_json(
         {
             "folder": str(plan.folder.absolute()),
@@ -92,11 +96,3 @@ def keep_text(folder: Path, state: str, text: str) -> None:
     content = sealed({"state": state, "text": text})
     with contextlib.suppress(OSError):
         write_atomic(text_file(folder), file_json(content), durable=False)
-
-
-def _file_digest(path: Path) -> str:
-    """Return the sha256 of a file, or why it cannot be read."""
-    try:
-        return hashlib.sha256(read_file(path)).hexdigest()
-    except OSError as error:
-        return f"error {error.errno}"

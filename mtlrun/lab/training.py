@@ -139,23 +139,21 @@ def check_training(training: Experiment, dataset: Dataset) -> None:
     ConfigError
         With the remedy.
     """
-    _check_features(training, dataset)
-    _check_estimator(training, dataset)
-
-
-def _check_features(training: Experiment, dataset: Dataset) -> None:
-    """Refuse a feature step that cannot be used with the data."""
     spec = training.spec
+    method = spec.method
     features = spec.features
     has_step = features.kind != "none"
-    needs_table = dataset.categories or _has_gaps(dataset)
-    if needs_table and features.kind not in TABLE_KINDS:
+    values = dataset.X
+    if sparse.issparse(values):
+        values = values.data
+    has_gaps = values.dtype.kind == "f" and np.isnan(values).any()
+    if (dataset.categories or has_gaps) and features.kind not in TABLE_KINDS:
         raise ConfigError(
             f"{spec.id}: {dataset.id} has text or missing values",
             "Add the line: features: table",
         )
     # An estimator of another package, or one with `features`, may take strings itself.
-    takes_strings = ":" in spec.method.estimator or "features" in spec.method.params
+    takes_strings = ":" in method.estimator or "features" in method.params
     if dataset.strings and not has_step and not takes_strings:
         raise ConfigError(
             f"{spec.id}: the rows of {dataset.id} are strings",
@@ -169,22 +167,6 @@ def _check_features(training: Experiment, dataset: Dataset) -> None:
             f"{spec.id}: features: {features.kind} cannot be used with {dataset.id}, "
             f"whose rows are {rows}"
         )
-
-
-def _has_gaps(dataset: Dataset) -> bool:
-    """Whether X has missing values."""
-    values = dataset.X
-    if values.dtype.kind != "f":
-        return False
-    if sparse.issparse(values):
-        values = values.data
-    return bool(np.isnan(values).any())
-
-
-def _check_estimator(training: Experiment, dataset: Dataset) -> None:
-    """Refuse an estimator that does not fit the targets."""
-    spec = training.spec
-    method = spec.method
     is_multiclass = dataset.task_type == "multiclass"
     if not dataset.zero_one and not is_multiclass:
         return

@@ -25,7 +25,7 @@ from mtlrun.data.sets.files import data_directory
 from mtlrun.data.sets.load import dataset_fingerprint, source_name
 from mtlrun.engine.compute import compute_job
 from mtlrun.engine.environment import host_info, made_by, now
-from mtlrun.engine.job import DatasetRef, Job, choice_of, job_from
+from mtlrun.engine.job import DatasetRef, choice_of, job_from
 from mtlrun.engine.packed import rounded, stored_digits
 from mtlrun.engine.record import JobKind, Record, ResultKey
 from mtlrun.engine.store import check_folder
@@ -269,7 +269,7 @@ def _expected_seconds(record: Record, search: bool) -> float:
     expected = record.seconds.total or 0.0
     repeated = record.seconds.fit_all or []
     if len(repeated) > 1:
-        # A timed job is fitted only once, see `_fit_once`.
+        # A timed job is fitted only once, see `_recompute`.
         expected -= math.fsum(repeated) - statistics.median(repeated)
     if search:
         expected += record.selection.seconds or 0.0
@@ -338,18 +338,6 @@ def _source(dataset: DatasetRef, data_dir: Path | None) -> _Source:
         return _Source(problem=f"{id}: {str(error).splitlines()[0]}")
 
 
-def _fit_once(job: Job) -> Job:
-    """Return a timed job without the untimed first fit and without repeats.
-
-    They do not change the predictions, and seconds are not compared.
-    """
-    timing = job.scoring.timing
-    if timing is None:
-        return job
-    once = replace(timing, repeats=1, warmup=False)
-    return replace(job, scoring=replace(job.scoring, timing=once))
-
-
 def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
     """Recompute a job and store the outcome in the trial.
 
@@ -369,7 +357,13 @@ def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
             if choice.chosen == record.selection.chosen:
                 digits = ALL_DIGITS
             trial.digits["chosen parameters"] = digits
-        recomputed, _ = compute_job(_fit_once(job), selected, folder)
+        timing = job.scoring.timing
+        if timing is not None:
+            # The untimed first fit and repeats do not change the predictions, and
+            # seconds are not compared.
+            once = replace(timing, repeats=1, warmup=False)
+            job = replace(job, scoring=replace(job.scoring, timing=once))
+        recomputed, _ = compute_job(job, selected, folder)
     except Exception as error:
         # Any error counts as a disagreement: the stored job had none.
         trial.error = f"{type(error).__name__}: {error}"

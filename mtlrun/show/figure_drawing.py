@@ -142,7 +142,17 @@ def _draw_figure(figure: Figure) -> Canvas:
         n_columns = n_panels
     n_rows = -(-n_panels // n_columns)
     labels = _labels(figure)
-    width, height = _panel_size(figure)
+    # All panels have the size of the largest one, in inches.
+    width, height = PANEL_INCHES
+    maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
+    if len(maps) == n_panels:
+        height = MIN_MAP_INCHES
+    for heat_map in maps:
+        cell_width, cell_height = _cell_size(heat_map)
+        map_width = cell_width * len(heat_map.columns) + MAP_SIDE_INCHES
+        width = max(width, map_width + _names_length(heat_map.rows))
+        map_height = cell_height * len(heat_map.rows) + MAP_HEAD_INCHES
+        height = max(height, map_height + _names_length(heat_map.columns))
     n_letters = max(map(len, labels), default=0)
     label_width = 1.0
     if labels:
@@ -179,21 +189,6 @@ def _labels(figure: Figure) -> list[str]:
             for curve in panel.curves:
                 labels[curve.label] = None
     return sorted(labels, key=lambda label: label.endswith("(published)"))
-
-
-def _panel_size(figure: Figure) -> tuple[float, float]:
-    """Return the width and height of each panel, in inches."""
-    width, height = PANEL_INCHES
-    maps = [panel for panel in figure.panels if isinstance(panel, HeatMap)]
-    if len(maps) == len(figure.panels):
-        height = MIN_MAP_INCHES
-    for panel in maps:
-        cell_width, cell_height = _cell_size(panel)
-        map_width = cell_width * len(panel.columns) + MAP_SIDE_INCHES
-        width = max(width, map_width + _names_length(panel.rows))
-        map_height = cell_height * len(panel.rows) + MAP_HEAD_INCHES
-        height = max(height, map_height + _names_length(panel.columns))
-    return width, height
 
 
 def _draw_panel(axes: Axes, figure: Figure, panel: Panel) -> None:
@@ -364,13 +359,6 @@ def _name_points(names: Sequence[str]) -> float:
     return min(MAX_NAME_POINTS, max(MIN_NAME_POINTS, size))
 
 
-def _letters_inches(names: Sequence[str], n_letters: int) -> float:
-    """Return the length of a name of `n_letters`, written in the size of these
-    names.
-    """
-    return LETTER_WIDTH * _name_points(names) / POINTS_PER_INCH * n_letters
-
-
 def _names_length(names: Sequence[str]) -> float:
     """Return the space of the names next to a matrix, in inches.
 
@@ -378,7 +366,8 @@ def _names_length(names: Sequence[str]) -> float:
     """
     if len(names) > MAX_NAMES:
         return 0.0
-    return _letters_inches(names, max(map(len, names), default=0))
+    n_letters = max(map(len, names), default=0)
+    return LETTER_WIDTH * _name_points(names) / POINTS_PER_INCH * n_letters
 
 
 def _cell_size(panel: HeatMap) -> tuple[float, float]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -423,21 +424,11 @@ def file_name(*parts: str) -> str:
     Characters other than letters, digits, ``-`` and ``_`` become ``-``. A name that is
     too long for a file is cut and ends with a digest.
     """
-    name = "-".join(map(_replace_special, parts))
+    name = re.sub(r"[^\w-]", "-", "-".join(parts))
     if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()
     return f"{name[:40]}-{digest[:16]}"
-
-
-def _replace_special(text: str) -> str:
-    characters = []
-    for character in text:
-        is_plain = character.isalnum() or character in "-_"
-        if not is_plain:
-            character = "-"
-        characters.append(character)
-    return "".join(characters)
 
 
 def are_numbers(values: Iterable[Any]) -> bool:
@@ -457,17 +448,9 @@ def path_panel(quantity: str, name: str, curves: list[Line]) -> Panel:
     values = sorted(distinct_values)
     is_log = False
     if values and values[0] > 0:
-        spans_much = values[-1] >= LOG_SPAN_PARAMETER * values[0]
-        is_log = spans_much or _is_geometric(values)
+        is_log = values[-1] >= LOG_SPAN_PARAMETER * values[0]
+        if len(values) > 2:
+            ratios = [after / before for before, after in pairwise(values)]
+            steps = [after - before for before, after in pairwise(values)]
+            is_log |= max(ratios) / min(ratios) < max(steps) / min(steps)
     return Panel(quantity, False, curves, axis=name.rpartition("__")[2], x_log=is_log)
-
-
-def _is_geometric(values: Sequence[float]) -> bool:
-    """Return whether the ratios of sorted positive values vary less than
-    differences.
-    """
-    if len(values) <= 2:
-        return False
-    ratios = [after / before for before, after in pairwise(values)]
-    steps = [after - before for before, after in pairwise(values)]
-    return max(ratios) / min(ratios) < max(steps) / min(steps)

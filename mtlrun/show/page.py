@@ -206,6 +206,13 @@ def _entry(column: Column, value: object, tones: Mapping[str, str]) -> dict[str,
     address = ""
     if isinstance(value, Styled):
         address = value.address
+    # The number by which a column is sorted.
+    sort_value: object = None
+    if isinstance(value, int | float):
+        sort_value = value
+    elif column.kind != "text":
+        match = _NUMBER.match(text)
+        sort_value = match and match[0]
     classes = []
     if column.kind != "text":
         classes.append("right")
@@ -219,19 +226,7 @@ def _entry(column: Column, value: object, tones: Mapping[str, str]) -> dict[str,
         classes += [tone_of(text, tones), "badge"]
     return {
         "text": text,
-        "value": _sort_value(column, value, text),
+        "value": sort_value,
         "css": " ".join(classes),
         "link": address,
     }
-
-
-def _sort_value(column: Column, value: object, text: str) -> int | float | str | None:
-    """Return the number by which a column is sorted; None for text."""
-    if isinstance(value, int | float):
-        return value
-    if column.kind == "text":
-        return None
-    match = _NUMBER.match(text)
-    if match is None:
-        return None
-    return match[0]

@@ -374,15 +374,13 @@ def html_block(title: str, lines: Sequence[str], sections: Sequence[Section]) ->
     for section in sections:
         if section.title:
             parts.append(f"<p>{escape(section.title)}</p>")
-        parts += map(_html_table, section.grids)
+        for table in section.grids:
+            rows = [_html_row("th", table.names)]
+            rows += [_html_row("td", texts) for texts in table.texts()]
+            parts.append(
+                f'<div style="overflow-x:auto"><table>{"".join(rows)}</table></div>'
+            )
     return "\n".join(parts)
-
-
-def _html_table(table: ReportTable) -> str:
-    rows = [_html_row("th", table.names)]
-    for texts in table.texts():
-        rows.append(_html_row("td", texts))
-    return f'<div style="overflow-x:auto"><table>{"".join(rows)}</table></div>'
 
 
 def _html_row(tag: str, texts: Sequence[str]) -> str:

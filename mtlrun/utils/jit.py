@@ -35,21 +35,20 @@ class Compiled(Generic[P, R]):
     def make(self) -> Callable[P, R]:
         """Return the function as numba knows it."""
         if self._compiled is None:
-            self._compiled = _jit(self.function, self.options)
+            from numba import njit
+
+            from mtlrun.utils.jitcache import folder_of_machine_code
+
+            with folder_of_machine_code(self.__module__) as has_folder:
+                compiler: Any = njit(
+                    error_model="numpy", cache=has_folder, **self.options
+                )
+                self._compiled = compiler(self.function)
             names = self.function.__globals__
             for name, value in list(names.items()):
                 if isinstance(value, Compiled):
                     names[name] = value.make()
         return self._compiled
-
-
-def _jit(function: Callable[..., Any], options: dict[str, Any]) -> Any:
-    from numba import njit
-
-    from mtlrun.utils.jitcache import folder_of_machine_code
-
-    with folder_of_machine_code(function.__module__) as has_folder:
-        return njit(error_model="numpy", cache=has_folder, **options)(function)
 
 
 def compiled(function: Callable[P, R]) -> Compiled[P, R]:

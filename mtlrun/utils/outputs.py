@@ -102,7 +102,10 @@ def refuse_inputs(path: Path, inputs: Iterable[Path]) -> None:
     """
     remedy = "Choose another file."
     for input_path in inputs:
-        if _same(path, input_path):
+        is_same = False
+        with contextlib.suppress(OSError, ValueError):
+            is_same = path.samefile(input_path)
+        if is_same:
             raise UserError(
                 f"{path} is read by this command and would be overwritten", remedy
             )
@@ -145,13 +148,6 @@ def _descriptor(path: Path) -> int | None:
     if match:
         return int(match[1])
     return _STREAMS.get(str(path))
-
-
-def _same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except (OSError, ValueError):
-        return False
 
 
 # ---------------------------------------------------------------- several files at once

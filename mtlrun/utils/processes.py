@@ -105,16 +105,13 @@ class LockHolder:
     uid: int
 
     def __str__(self) -> str:
-        return f"process {self.pid} of user {_user_name(self.uid)}"
+        import pwd
 
-
-def _user_name(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+        try:
+            user = pwd.getpwuid(self.uid).pw_name
+        except KeyError:
+            user = str(self.uid)
+        return f"process {self.pid} of user {user}"
 
 
 def lock_holder(inode: int) -> LockHolder | None:

@@ -374,13 +374,9 @@ class _Builder:
                     _mark(node), f"the invisible character {character}", "remove it"
                 )
             )
-        if kind in ("int", "float"):
-            return self._number(node, kind)
-        return {"null": None, "bool": node.value.lower() == "true"}.get(
-            kind, node.value
-        )
-
-    def _number(self, node: yaml.ScalarNode, kind: str) -> int | float | None:
+        if kind not in ("int", "float"):
+            constants = {"null": None, "bool": node.value.lower() == "true"}
+            return constants.get(kind, node.value)
         value: int | float
         try:
             if kind == "int":
@@ -389,16 +385,12 @@ class _Builder:
                 value = float(node.value.lower().replace(".inf", "inf"))
         except ValueError:  # .nan, or more digits than Python converts
             value = math.nan
-        if (
-            not abs(value) <= sys.float_info.max
-        ):  # nor NaN, nor a whole number beyond all floats
-            self.problems.append(
-                YamlProblem(
-                    _mark(node), "numbers must be finite and of reasonable length"
-                )
-            )
-            return None
-        return value
+        # Neither NaN nor a whole number beyond all floats is below the limit.
+        if abs(value) <= sys.float_info.max:
+            return value
+        message = "numbers must be finite and of reasonable length"
+        self.problems.append(YamlProblem(_mark(node), message))
+        return None
 
 
 def _mark(node: Any) -> Mark:
@@ -516,7 +508,11 @@ def schema_findings(
         path, rest = _locate(data, pydantic_error["loc"])
         kind = pydantic_error["type"]
         if kind == "extra_forbidden":
-            valid_keys = _keys_of(_model_at(path[:-1], data, model))
+            owner = _model_at(path[:-1], data, model)
+            valid_keys = []
+            if owner is not None:
+                fields = owner.model_fields.items()
+                valid_keys = [field.alias or name for name, field in fields]
             yield unknown_key(path, valid_keys, display_path)
         elif kind == "missing":
             key = display_path(rest[-1:])[0]
@@ -535,13 +531,6 @@ def schema_findings(
                 hint = pydantic_error["ctx"]["hint"]
             yield Finding(path, text, hint)
         seen.add(path)
-
-
-def _keys_of(model: type[BaseModel] | None) -> list[str]:
-    """Return the keys that a model accepts in a file."""
-    if model is None:
-        return []
-    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def rendered(findings: Iterable[Finding], document: Document) -> str:
@@ -627,16 +616,13 @@ def reworded(finding: Any) -> str:
         or isinstance(value, dict | list)
     ):
         return text
-    return f"{text}, not {_format_scalar(value)}"
-
-
-def _format_scalar(value: Any) -> str:
-    """Return a value as in YAML where Python spells it differently."""
+    # As in YAML where Python spells it differently.
+    shown = repr(value)
     if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return repr(value)
+        shown = "null"
+    elif isinstance(value, bool):
+        shown = shown.lower()
+    return f"{text}, not {shown}"
 
 
 def _model_at(

@@ -8,7 +8,8 @@ at once. All that they know of an estimator is what its constructor accepts (see
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,9 +66,12 @@ from mtlrun.utils.yaml import (
 
 Argument = TypeVar("Argument")
 Result = TypeVar("Result")
+Fields = TypeVar("Fields")
 
 #: Step of a path that stands for all entries of a list, or for a single value.
 ANY = "*"
+#: Name of an estimator that is not there.
+ABSENT = object()
 
 _REPEATS_HINT = "measures repeat by 'repeats'"
 #: Keys that only fits have, with the remedy, or "" if there is none but removing them.
@@ -109,6 +113,105 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 }
 
 
+# ------------------------------------------------------------- sections as written
+
+# Sections that are missing or no mappings are empty, and the schema refuses the latter.
+# Other values are of any type.
+
+
+@dataclass(frozen=True)
+class DatasetEntry:
+    """Entry of `datasets`."""
+
+    id: Any = None
+    label: Any = None
+    variant: Any = None
+
+
+@dataclass(frozen=True)
+class MethodEntry:
+    """Entry of `methods`, or a nested estimator."""
+
+    label: Any = None
+    estimator: Any = ABSENT
+    measure: Any = None
+    params: dict[str, Any] = field(default_factory=dict)
+    grid: dict[str, Any] = field(default_factory=dict)
+    select_with: dict[str, Any] = field(default_factory=dict)
+    halving: Any = None
+    scored: Any = None
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Section `split` of the experiment or of a data set."""
+
+    kind: Any = "random"
+    trials: Any = None
+    validation: Any = None
+
+
+@dataclass(frozen=True)
+class _Selection:
+    """Section `selection`."""
+
+    folds: Any = None
+    on: Any = None
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Section `sweep`."""
+
+    name: Any = None
+    params: Any = None
+
+
+@dataclass(frozen=True)
+class Sections:
+    """Sections of an experiment, a training file or a profile."""
+
+    id: Any = ""
+    kind: Any = "evaluate"
+    extends: Any = None
+    dataset: Any = None
+    datasets: Any = None
+    method: Any = None
+    methods: Any = None
+    metrics: Any = None
+    claims: Any = None
+    reference: Any = None
+    published: Any = None
+    statistics: Any = None
+    split: Any = None
+    selection: _Selection = field(default_factory=_Selection)
+    sweep: _Sweep = field(default_factory=_Sweep)
+    grids: dict[str, Any] = field(default_factory=dict)
+    refit: dict[str, Any] = field(default_factory=dict)
+    profiles: dict[str, Any] = field(default_factory=dict)
+    readings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_analysis(self) -> bool:
+        """Whether the experiment calls analyses."""
+        return self.kind in ANALYSIS_KINDS
+
+
+def read_sections(cls: Callable[..., Fields], content: object) -> Fields:
+    """Return a section, or an empty one if the content is no mapping."""
+    values = {}
+    for entry in fields(cls):  # type: ignore[arg-type]
+        if isinstance(content, dict) and entry.name in content:
+            value = content[entry.name]
+            factory = entry.default_factory
+            if factory is dict:
+                value = value if isinstance(value, dict) else {}
+            elif factory is not MISSING:
+                value = read_sections(factory, value)
+            values[entry.name] = value
+    return cls(**values)
+
+
 def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Finding]:
     """Yield all contradictions in an experiment.
 
@@ -120,22 +223,23 @@ def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Fi
     data_dir : Path or str or None
         Data directory, whose data sets count, too.
     """
+    sections = read_sections(Sections, data)
     yield from _check_keys_of_kind(data)
-    if _is_analysis(data):
+    if sections.is_analysis:
         yield from _check_analysis_sections(data)
         check_method = _check_analysis
     else:
         yield from _check_fit_sections(data)
         check_method = _check_fit
-    for i, method in enumerate(as_list(data.get("methods"))):
+    for i, method in enumerate(as_list(sections.methods)):
         if isinstance(method, dict):
-            yield from check_method(method, ("methods", i), data)
+            yield from check_method(read_sections(MethodEntry, method), ("methods", i), data)
     cards = card_paths(data_directory(data_dir))
     yield from _check_names(data, cards)
     yield from _check_metrics_of_numbers(data, cards)
     yield from _check_sweep(data)
-    if isinstance(data.get("published"), str):
-        yield from _report_error(read_curves, data["published"], ("published",))
+    if isinstance(sections.published, str):
+        yield from _report_error(read_curves, sections.published, ("published",))
 
 
 def path_in_file(path: KeyPath, data: dict[str, Any]) -> KeyPath:
@@ -143,13 +247,10 @@ def path_in_file(path: KeyPath, data: dict[str, Any]) -> KeyPath:
 
     They differ in training files, which have one data set and one method.
     """
-    if path and data.get("kind") == TRAIN and path[0] in ONE_OF:
+    is_section = bool(path) and path[0] in ONE_OF
+    if is_section and read_sections(Sections, data).kind == TRAIN:
         return (ONE_OF[str(path[0])], *path[2:])
     return path
-
-
-def _is_analysis(data: dict[str, Any]) -> bool:
-    return data.get("kind") in ANALYSIS_KINDS
 
 
 def _items(data: object, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
@@ -158,9 +259,11 @@ def _items(data: object, *steps: str | int) -> Iterator[tuple[KeyPath, Any]]:
         yield (), data
         return
     first, *rest = steps
-    entries: dict[str | int, Any] = {first: _as_dict(data).get(str(first))}
+    entries: dict[str | int, Any] = {}
     if first == ANY:
         entries = dict(enumerate(as_list(data)))
+    elif isinstance(data, dict):
+        entries = {first: data.get(first)}
     for name, entry in entries.items():
         if entry is not None:
             for path, value in _items(entry, *rest):
@@ -177,9 +280,10 @@ def _values(data: object, *steps: str | int) -> list[Any]:
 
 def _check_keys_of_kind(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that there are no keys that the kind of the experiment does not have."""
-    kind = data.get("kind", "evaluate")
+    sections = read_sections(Sections, data)
+    kind = sections.kind
     foreign_keys = {**_ANALYSIS_KEYS}
-    if _is_analysis(data):
+    if sections.is_analysis:
         foreign_keys = {**_FIT_KEYS}
     if kind == TRAIN:
         foreign_keys |= _NOT_TRAINING_KEYS
@@ -194,45 +298,59 @@ def _check_keys_of_kind(data: dict[str, Any]) -> Iterator[Finding]:
 
 def _check_fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that there are data sets with splits, and the sections of the kind."""
-    kind = data.get("kind", "evaluate")
+    sections = read_sections(Sections, data)
+    kind = sections.kind
     if "datasets" not in data:
         section = path_in_file(("datasets",), data)[0]
         yield Finding((), f"missing key {section!r}", at_key=True)
-    elif data["datasets"] == []:
+    elif sections.datasets == []:
         yield Finding(("datasets",), "'datasets' must not be empty")
     yield from _check_splits(data)
-    selection = _section(data, "selection")
     is_training = kind == TRAIN
-    has_folds = is_training or selection.get("folds") is not None
-    if has_folds and selection.get("on") == "validation":
+    has_folds = is_training or sections.selection.folds is not None
+    if has_folds and sections.selection.on == "validation":
         message = (
             "a selection has either 'folds' or, outside training files, on: validation"
         )
         yield Finding(("selection", "on"), message, at_key=True)
-    if is_training and _section(data, "split").get("trials") not in (None, 1):
+    if is_training and read_sections(_Split, sections.split).trials not in (None, 1):
         message = "a training file evaluates one split"
         hint = "leave 'trials' out; of a kfold split, the first fold is tested"
         yield Finding(("split",), message, hint, at_key=True)
-    yield from _check_sweep_and_test(data)
+    has_sweep = bool(_values(data, "sweep"))
+    may_have_sweep = kind in ("sweep", "test")
+    if (has_sweep and not may_have_sweep) or (kind == "sweep" and not has_sweep):
+        message = (
+            "kind: sweep and the section 'sweep' belong together "
+            "(kind: test may have it)"
+        )
+        yield Finding((), message, at_key=True)
+    check_kinds = _values(data, "claims", ANY, "checks", ANY, "kind")
+    has_test = "paired" in check_kinds or sections.statistics
+    if kind == "test" and not has_test:
+        message = "kind: test needs a claim with a check of the kind 'paired'"
+        yield Finding((), message, "or the section 'statistics'", at_key=True)
 
 
 def _check_splits(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that each data set has a split with the parts that other sections need."""
+    sections = read_sections(Sections, data)
     splits = dict(_items(data, "datasets", ANY, "split"))
-    if not splits or len(splits) < len(as_list(data.get("datasets"))):
+    if not splits or len(splits) < len(as_list(sections.datasets)):
         # Data sets without a split of their own use the split of the experiment.
-        splits[("split",)] = data.get("split")
-        if data.get("split") is None:
+        splits[("split",)] = sections.split
+        if sections.split is None:
             yield Finding((), "missing key 'split'", at_key=True)
-    selects_on_validation = _section(data, "selection").get("on") == "validation"
+    selects_on_validation = sections.selection.on == "validation"
     is_swept = bool(_values(data, "sweep", "split"))
-    for path, split in splits.items():
-        kind = _as_dict(split).get("kind", "random")
+    for path, content in splits.items():
+        split = read_sections(_Split, content)
+        kind = split.kind
         # The schema reports what is wrong with a malformed split.
         has_validation = (
             kind == "balanced"
-            or not isinstance(split, dict)
-            or split.get("validation") is not None
+            or not isinstance(content, dict)
+            or split.validation is not None
         )
         if selects_on_validation and not has_validation:
             message = "selection on: validation needs a split with a part 'validation'"
@@ -243,27 +361,9 @@ def _check_splits(data: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(("sweep", "split"), message, at_key=True)
 
 
-def _check_sweep_and_test(data: dict[str, Any]) -> Iterator[Finding]:
-    """Check that experiments of the kinds sweep and test have what they need."""
-    kind = data.get("kind", "evaluate")
-    has_sweep = data.get("sweep") is not None
-    may_have_sweep = kind in ("sweep", "test")
-    if (has_sweep and not may_have_sweep) or (kind == "sweep" and not has_sweep):
-        message = (
-            "kind: sweep and the section 'sweep' belong together "
-            "(kind: test may have it)"
-        )
-        yield Finding((), message, at_key=True)
-    check_kinds = _values(data, "claims", ANY, "checks", ANY, "kind")
-    has_test = "paired" in check_kinds or data.get("statistics")
-    if kind == "test" and not has_test:
-        message = "kind: test needs a claim with a check of the kind 'paired'"
-        yield Finding((), message, "or the section 'statistics'", at_key=True)
-
-
 def _check_analysis_sections(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that there are data sets if analyses need them."""
-    if data.get("datasets"):
+    if any(_values(data, "datasets")):
         return
     for path, _ in _items(data, "sweep", "option"):
         message = "there is no data set whose option could change"
@@ -279,50 +379,64 @@ def _check_analysis_sections(data: dict[str, Any]) -> Iterator[Finding]:
 
 
 def _check_fit(
-    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
+    method: MethodEntry, path: KeyPath, data: dict[str, Any]
 ) -> Iterator[Finding]:
     """Check a row that fits an estimator.
 
     Parameters
     ----------
-    method : dict
-        Entry of `methods`.
+    method : MethodEntry
     path : tuple
         Path of the entry.
     data : dict
         Experiment.
     """
-    name = method.get("estimator")
-    params = _section(method, "params")
-    if "estimator" not in method:
+    sections = read_sections(Sections, data)
+    name = method.estimator
+    params = method.params
+    if name is ABSENT:
         message = f"missing key 'estimator'{inside(path_in_file(path, data))}"
         yield Finding(path, message, at_key=True)
     yield from _check_estimator(name, params, path)
-    yield from _check_grid(method, path, _section(data, "grids"))
-    for key, value in _section(method, "select_with").items():
+    yield from _check_grid(method, path, sections.grids)
+    for key, value in method.select_with.items():
         yield from _check_setting(name, params, key, value, (*path, "select_with", key))
-    for key, value in _section(data, "refit").items():
+    for key, value in sections.refit.items():
         yield from _check_setting(name, params, key, value, ("refit", key))
-    yield from _check_search(method, path, data)
+    # There are options of a search only if there is a search.
+    has_grid = bool(method.grid)
+    if method.select_with and not (has_grid or method.scored):
+        message = "'select_with' without a 'grid' has no effect"
+        hint = "remove it or add a grid"
+        yield Finding((*path, "select_with"), message, hint, at_key=True)
+    has_folds = sections.selection.on != "validation"
+    if method.halving and not (has_grid and has_folds):
+        message = "'halving' needs a 'grid' and folds to score it on"
+        hint = "remove it, or add these"
+        yield Finding((*path, "halving"), message, hint, at_key=True)
+    if has_grid and not any(_values(data, "selection")):
+        message = "a 'grid' needs the section 'selection'"
+        hint = "for instance selection: {folds: 3}"
+        yield Finding((*path, "grid"), message, hint, at_key=True)
 
 
 def _check_grid(
-    method: dict[str, Any], path: KeyPath, grids: dict[str, Any]
+    method: MethodEntry, path: KeyPath, grids: dict[str, Any]
 ) -> Iterator[Finding]:
     """Check the parameters that a method searches, and their values.
 
     Parameters
     ----------
-    method : dict
+    method : MethodEntry
     path : tuple
         Path of the method.
     grids : dict
         Named values, which the grid of a method may refer to.
     """
-    name = method.get("estimator")
-    params = _section(method, "params")
+    name = method.estimator
+    params = method.params
     grid = {}
-    for key, values in _section(method, "grid").items():
+    for key, values in method.grid.items():
         values_path: KeyPath = (*path, "grid", key)
         yield from _check_parameter(name, params, key, values_path)
         if isinstance(values, str):
@@ -339,27 +453,6 @@ def _check_grid(
         yield Finding((*path, "grid"), str(error), at_key=True)
 
 
-def _check_search(
-    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
-) -> Iterator[Finding]:
-    """Check that options of a search are there only if there is a search."""
-    has_grid = bool(_section(method, "grid"))
-    is_scored = has_grid or method.get("scored")
-    if _section(method, "select_with") and not is_scored:
-        message = "'select_with' without a 'grid' has no effect"
-        hint = "remove it or add a grid"
-        yield Finding((*path, "select_with"), message, hint, at_key=True)
-    has_folds = _section(data, "selection").get("on") != "validation"
-    if method.get("halving") and not (has_grid and has_folds):
-        message = "'halving' needs a 'grid' and folds to score it on"
-        hint = "remove it, or add these"
-        yield Finding((*path, "halving"), message, hint, at_key=True)
-    if has_grid and not data.get("selection"):
-        message = "a 'grid' needs the section 'selection'"
-        hint = "for instance selection: {folds: 3}"
-        yield Finding((*path, "grid"), message, hint, at_key=True)
-
-
 def _check_estimator(
     name: object, params: dict[str, Any], path: KeyPath
 ) -> Iterator[Finding]:
@@ -374,8 +467,8 @@ def _check_estimator(
         value_path = (*path, "params", key)
         yield from _check_setting(name, params, key, value, value_path)
         if is_nested(value):
-            nested_params = _section(value, "params")
-            yield from _check_estimator(value["estimator"], nested_params, value_path)
+            nested = read_sections(MethodEntry, value)
+            yield from _check_estimator(nested.estimator, nested.params, value_path)
 
 
 def _check_setting(
@@ -404,10 +497,10 @@ def _check_parameter(
         return
     if not rest:
         return
-    nested = complete(estimator, params).get(first)
-    if is_nested(nested):
-        nested_params = _section(nested, "params")
-        yield from _check_parameter(nested["estimator"], nested_params, rest, path)
+    value = complete(estimator, params).get(first)
+    if is_nested(value):
+        nested = read_sections(MethodEntry, value)
+        yield from _check_parameter(nested.estimator, nested.params, rest, path)
     else:
         message = f"{first!r} of {estimator} is not an estimator here"
         hint = f"give it as {first}: {{estimator: ...}}"
@@ -428,20 +521,19 @@ def _check_value(
 
 
 def _check_analysis(
-    method: dict[str, Any], path: KeyPath, data: dict[str, Any]
+    method: MethodEntry, path: KeyPath, data: dict[str, Any]
 ) -> Iterator[Finding]:
     """Check a row that calls an analysis: its name and parameters.
 
     Parameters
     ----------
-    method : dict
-        Entry of `methods`.
+    method : MethodEntry
     path : tuple
         Path of the entry.
     data : dict
         Experiment.
     """
-    name = method.get("measure")
+    name = method.measure
     if name is None:
         message = f"missing key 'measure'{inside(path_in_file(path, data))}"
         yield Finding(path, message, at_key=True)
@@ -449,7 +541,7 @@ def _check_analysis(
         return
     yield from _report_error(analysis_path, name, (*path, "measure"))
     valid_names = _result_or_none(analysis_parameters, name)
-    params = _section(method, "params")
+    params = method.params
     if valid_names is not None:
         for key in params:
             if key not in valid_names:
@@ -512,32 +604,31 @@ def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Findi
     cards : dict of str to Path
         Card of each data set.
     """
-    for i, entry in enumerate(_dataset_entries(data)):
-        dataset_path: KeyPath = ("datasets", i)
-        name = entry.get("id")
-        if isinstance(name, str) and name in cards:
-            yield from _check_options(entry, cards[name], dataset_path)
-    yield from _check_metrics(data)
+    sections = read_sections(Sections, data)
+    dataset_names = []
+    for i, entry in enumerate(as_list(sections.datasets)):
+        if not isinstance(entry, dict):
+            # The short form is the id alone.
+            entry = {"id": entry}
+        dataset = read_sections(DatasetEntry, entry)
+        dataset_names.append(dataset.label or dataset.id)
+        if isinstance(dataset.id, str) and dataset.id in cards:
+            yield from _check_options(entry, cards[dataset.id], ("datasets", i))
+    metrics = sections.metrics
+    if not sections.is_analysis:
+        yield from _check_name(metrics, METRIC_INFO, ("metrics",), "metric")
+    else:
+        names = _values(data, "methods", ANY, "measure")
+        quantities = quantities_of(name for name in names if isinstance(name, str))
+        # An analysis that does not declare its quantities may return any.
+        if quantities is not None:
+            yield from _check_name(metrics, quantities, ("metrics",), "quantity")
     labels = _values(data, "methods", ANY, "label")
-    yield from _check_unique(as_list(data.get("metrics")), "metrics", "metric")
+    yield from _check_unique(as_list(metrics), "metrics", "metric")
     yield from _check_unique(labels, "methods", "method")
     yield from _check_unique(_values(data, "claims", ANY, "id"), "claims", "claim")
     hint = "give one of them another 'label'"
-    yield from _check_unique(_dataset_names(data), "datasets", "data set", hint)
-
-
-def _dataset_entries(data: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the data sets as mappings; the short form is the id alone."""
-    entries = []
-    for entry in as_list(data.get("datasets")):
-        if not isinstance(entry, dict):
-            entry = {"id": entry}
-        entries.append(entry)
-    return entries
-
-
-def _dataset_names(data: dict[str, Any]) -> list[Any]:
-    return [entry.get("label") or entry.get("id") for entry in _dataset_entries(data)]
+    yield from _check_unique(dataset_names, "datasets", "data set", hint)
 
 
 def context_of(
@@ -553,6 +644,7 @@ def context_of(
     dataset_names : iterable of str
         Ids and labels of the data sets of all profiles.
     """
+    sections = read_sections(Sections, data)
     # Metrics of the experiment and of its data sets; the schema refuses other values.
     metrics = [
         *_values(data, "metrics", ANY),
@@ -568,35 +660,22 @@ def context_of(
         # Analyses of published numbers have no data set.
         DATASET: [*dataset_names] or [PUBLISHED_NUMBERS],
         "verdict": [*VERDICT_WORDS, *VERDICTS],
-        "profile": [*_section(data, "profiles"), FULL],
+        "profile": [*sections.profiles, FULL],
     }
     texts = {
         kind: [name for name in valid_names if isinstance(name, str)]
         for kind, valid_names in names.items()
     }
     params: dict[str, set[str]] = {}
-    for _, method in _items(data, "methods", ANY):
-        label = str(_as_dict(method).get("label"))
-        params.setdefault(label, set()).update(_section(_as_dict(method), "params"))
+    for entry in _values(data, "methods", ANY):
+        method = read_sections(MethodEntry, entry)
+        params.setdefault(str(method.label), set()).update(method.params)
     return Context(
         texts,
         params,
-        has_ranks=bool(data.get("statistics")),
-        axis=_section(data, "sweep").get("name"),
+        has_ranks=bool(sections.statistics),
+        axis=sections.sweep.name,
     )
-
-
-def _check_metrics(data: dict[str, Any]) -> Iterator[Finding]:
-    """Check the section `metrics`, if the valid names can be known."""
-    metrics = data.get("metrics")
-    if not _is_analysis(data):
-        yield from _check_name(metrics, METRIC_INFO, ("metrics",), "metric")
-        return
-    names = _values(data, "methods", ANY, "measure")
-    quantities = quantities_of(name for name in names if isinstance(name, str))
-    # An analysis that does not declare its quantities may return any.
-    if quantities is not None:
-        yield from _check_name(metrics, quantities, ("metrics",), "quantity")
 
 
 def _check_options(
@@ -612,8 +691,9 @@ def _check_options(
     for name, value in entry.items():
         if name not in DatasetSpec.model_fields:
             yield from _report_error(check, {name: value}, (*path, name))
-    if isinstance(entry.get("variant"), str):
-        yield from _report_error(card.variant, entry["variant"], (*path, "variant"))
+    variant = read_sections(DatasetEntry, entry).variant
+    if isinstance(variant, str):
+        yield from _report_error(card.variant, variant, (*path, "variant"))
 
 
 def _check_metrics_of_numbers(
@@ -621,7 +701,7 @@ def _check_metrics_of_numbers(
 ) -> Iterator[Finding]:
     """Check that there is no metric of labels if the targets are numbers."""
     ids = _values(data, "datasets", ANY, "id")
-    if data.get("kind") != TRAIN or not ids:
+    if read_sections(Sections, data).kind != TRAIN or not ids:
         return
     name = ids[0]
     if not isinstance(name, str) or name not in cards:
@@ -641,8 +721,9 @@ def _check_metrics_of_numbers(
 
 def _check_sweep(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that each parameter of an axis is in a method, and is not searched, too."""
-    methods = [_as_dict(method) for method in as_list(data.get("methods"))]
-    for name in as_list(_section(data, "sweep").get("params")):
+    sections = read_sections(Sections, data)
+    methods = [read_sections(MethodEntry, entry) for entry in as_list(sections.methods)]
+    for name in as_list(sections.sweep.params):
         if not isinstance(name, str):
             continue
         indices = [i for i, method in enumerate(methods) if _has(method, name)]
@@ -651,29 +732,27 @@ def _check_sweep(data: dict[str, Any]) -> Iterator[Finding]:
             yield Finding(("sweep", "params"), message)
         for i in indices:
             method = methods[i]
-            if name in _section(method, "grid"):
+            if name in method.grid:
                 message = f"{name!r} is the axis of the sweep and in a grid"
                 hint = "remove it from the grid or from the sweep"
                 yield Finding(("methods", i, "grid", name), message, hint, at_key=True)
-            estimator = method.get("estimator")
-            params = _section(method, "params")
             for path, value in _items(data, "sweep", "values", ANY):
-                yield from _check_value(estimator, params, name, value, path)
+                yield from _check_value(
+                    method.estimator, method.params, name, value, path
+                )
 
 
-def _has(method: dict[str, Any], parameter: str) -> bool:
+def _has(method: MethodEntry, parameter: str) -> bool:
     """Whether a method has a parameter; False if the method does not exist."""
-    measure = method.get("measure")
     try:
-        if isinstance(measure, str):
-            names = analysis_parameters(measure)
+        if isinstance(method.measure, str):
+            names = analysis_parameters(method.measure)
             # None means that the analysis accepts any parameter.
             return names is None or parameter in names
-        estimator = method.get("estimator")
-        if not isinstance(estimator, str):
+        if not isinstance(method.estimator, str):
             return False
-        params = complete(estimator, _section(method, "params"))
-        return has_parameter(estimator, params, parameter)
+        params = complete(method.estimator, method.params)
+        return has_parameter(method.estimator, params, parameter)
     except UserError:
         return False
 
@@ -732,15 +811,3 @@ def _check_unique(
         if isinstance(name, str) and name in names[:i]:
             message = f"two entries for {kind} {name!r}"
             yield Finding((section, i), message, hint, at_key=True)
-
-
-def _section(data: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """Return a section, or an empty one if it is missing or malformed."""
-    return _as_dict(data.get(key))
-
-
-def _as_dict(value: object) -> dict[str, Any]:
-    """Return a mapping, or an empty one for other values, which the schema refuses."""
-    if isinstance(value, dict):
-        return value
-    return {}

@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from mtlrun.catalog.method import is_nested
 from mtlrun.catalog.methods import has_parameter
 from mtlrun.errors import ConfigError, UserError, suggest
-from mtlrun.lab.experiment.checks import path_in_file
+from mtlrun.lab.experiment.checks import (
+    DatasetEntry,
+    MethodEntry,
+    Sections,
+    path_in_file,
+    read_sections,
+)
 from mtlrun.lab.experiment.claims import Claim
 from mtlrun.lab.experiment.spec import FULL, TRAIN, as_experiment
 from mtlrun.utils.io import as_list
@@ -40,15 +47,13 @@ _NAMED_LISTS = ("datasets", "methods", "claims")
 _SHORT_FORMS = {"method": "estimator", "dataset": "id", "features": "kind"}
 
 
-def _dataset_names(datasets: object) -> list[str]:
-    """Return the ids and labels in a section `datasets`, which may be malformed."""
-    names = []
-    for entry in as_list(datasets):
-        fields = [entry]
-        if isinstance(entry, dict):
-            fields = [entry.get("id"), entry.get("label")]
-        names += [field for field in fields if isinstance(field, str)]
-    return names
+@dataclass(frozen=True)
+class _ClaimEntry:
+    """Entry of `claims`, whose fields are of any type."""
+
+    id: Any = None
+    source: Any = "paper"
+    checks: Any = None
 
 
 class Layers:
@@ -108,7 +113,7 @@ class Layers:
         self._can_add_methods = False
         # A missing key is reported for the file, not for the files that it extends.
         self.positions[()] = nearest(document.places, ())
-        self.is_training = self.data.get("kind") == TRAIN
+        self.is_training = read_sections(Sections, self.data).kind == TRAIN
 
     @property
     def paper_datasets(self) -> list[Any]:
@@ -121,24 +126,22 @@ class Layers:
         if self.bases and "paper" not in self.document.data:
             data = Layers(self.bases[-1], self.bases[:-1]).data
         # Invalid if a profile or an override replaces it, which is not applied here.
-        entries = data.get("datasets")
+        entries = read_sections(Sections, data).datasets
         if not isinstance(entries, list):
             return []
         ids = []
         for entry in entries:
             if isinstance(entry, dict):
-                entry = entry.get("id")
+                entry = read_sections(DatasetEntry, entry).id
             ids.append(entry)
         return ids
 
     @property
     def profiles(self) -> list[str]:
         """Names of the profiles of all files, and of the file as it stands."""
-        names = []
+        names: list[str] = []
         for source in self.sources:
-            profiles = source.data.get("profiles")
-            if isinstance(profiles, dict):
-                names += [str(name) for name in profiles]
+            names += map(str, read_sections(Sections, source.data).profiles)
         return list(dict.fromkeys([*names, FULL]))
 
     @property
@@ -150,18 +153,19 @@ class Layers:
         """
         layers = [self.data]
         for source in self.sources:
+            sections = read_sections(Sections, source.data)
             layers.append(source.data)
-            for section in ("profiles", "readings"):
-                entries = source.data.get(section)
-                if isinstance(entries, dict):
-                    layers += entries.values()
+            layers += sections.profiles.values()
+            for interpretation in sections.readings.values():
+                layers += [interpretation, _value_at(interpretation, ("changes",))]
         names: list[str] = []
         for layer in layers:
-            if not isinstance(layer, dict):
-                continue
-            for changed in (layer, layer.get("changes")):
-                if isinstance(changed, dict):
-                    names += _dataset_names(changed.get("datasets"))
+            for entry in as_list(read_sections(Sections, layer).datasets):
+                fields = [entry]
+                if isinstance(entry, dict):
+                    dataset = read_sections(DatasetEntry, entry)
+                    fields = [dataset.id, dataset.label]
+                names += [field for field in fields if isinstance(field, str)]
         return list(dict.fromkeys(names))
 
     # ------------------------------------------------------------- problems
@@ -220,7 +224,7 @@ class Layers:
         """
         if not self.is_training:
             if "paper" not in self.data:
-                for claim in as_list(self.data.get("claims")):
+                for claim in as_list(read_sections(Sections, self.data).claims):
                     if isinstance(claim, dict):
                         claim.setdefault("source", "ours")
             return self.data
@@ -232,9 +236,25 @@ class Layers:
 
         Mappings are merged, lists are replaced, and methods are merged by label.
         """
-        self._apply("profile", ("profiles", name))
+        layer_path = ("profiles", name)
+        self._apply("profile", layer_path)
+        for base in self.bases:
+            changes = _value_at(base.data, layer_path)
+            for path in common_paths(changes, self.document.data):
+                source_path = (*layer_path, *path)
+                # The profile of the file itself has the last word.
+                if _value_at(self.document.data, source_path) is not None:
+                    continue
+                inherited = nearest(base.places, source_path)
+                replaced = nearest(self.document.places, path)
+                key = ".".join(map(str, path))
+                self.warnings.append(
+                    f"{position_text(replaced, self.document)}: {key!r} is replaced "
+                    f"by the inherited profile {name!r} "
+                    f"({position_text(inherited, base)}); to keep it, say it under "
+                    f"profiles: {name}: as well"
+                )
         if self.bases:
-            self._warn_of_replaced(name)
             self._mark_claims(name)
 
     def apply_interpretation(self, name: str) -> None:
@@ -244,12 +264,22 @@ class Layers:
     def apply_override(self, text: str) -> None:
         """Apply an override ``a.b=c``.
 
-        The value is YAML, and a method is named by its label.
+        The value is YAML. Entries of lists are named by their label, id or index:
+        ``methods.APG-RMTL.params.tol=1e-6``.
         """
         position = Position(where=f"--set {text}")
         self._expand_short_forms()
         name, equals, value = text.partition("=")
-        path = self._path_of(name.strip())
+        rest = name.strip()
+        path: KeyPath = ()
+        while rest:
+            current = _value_at(self.data, path)
+            step: str | int
+            if isinstance(current, list):
+                step, rest = _split_list_step(current, rest)
+            else:
+                step, _, rest = rest.partition(".")
+            path = (*path, step)
         if not equals or not path:
             message = "must be key=value, for instance split.trials=3"
             self.problem(position, message)
@@ -305,28 +335,6 @@ class Layers:
                 else:
                     self._merge(value, (key,), source_path, source)
 
-    def _warn_of_replaced(self, profile: str) -> None:
-        """Warn of values of the file that an inherited profile has replaced."""
-        if not isinstance(self.document.data, dict):
-            return
-        layer_path = ("profiles", profile)
-        for base in self.bases:
-            changes = _value_at(base.data, layer_path)
-            for path in common_paths(changes, self.document.data):
-                source_path = (*layer_path, *path)
-                # The profile of the file itself has the last word.
-                if _value_at(self.document.data, source_path) is not None:
-                    continue
-                inherited = nearest(base.places, source_path)
-                replaced = nearest(self.document.places, path)
-                name = ".".join(map(str, path))
-                self.warnings.append(
-                    f"{position_text(replaced, self.document)}: {name!r} is replaced "
-                    f"by the inherited profile {profile!r} "
-                    f"({position_text(inherited, base)}); to keep it, say it under "
-                    f"profiles: {profile}: as well"
-                )
-
     def _mark_claims(self, profile: str) -> None:
         """Mark inherited claims if the file changes the data or protocol of the paper.
 
@@ -340,12 +348,14 @@ class Layers:
         if not has_other_setting(base.data, self.data):
             return
         inherited = set()
-        for claim in as_list(base.data.get("claims")):
-            if isinstance(claim, dict) and claim.get("source", "paper") == "paper":
-                inherited.add(claim.get("id"))
-        for claim in as_list(self.data.get("claims")):
-            if isinstance(claim, dict) and claim.get("id") in inherited:
-                claim["source"] = "other data"
+        for content in as_list(read_sections(Sections, base.data).claims):
+            claim = read_sections(_ClaimEntry, content)
+            if isinstance(content, dict) and claim.source == "paper":
+                inherited.add(claim.id)
+        for content in as_list(read_sections(Sections, self.data).claims):
+            claim = read_sections(_ClaimEntry, content)
+            if isinstance(content, dict) and claim.id in inherited:
+                content |= {"source": "other data"}
 
     def _expand_short_forms(self) -> None:
         """Make mappings of the short forms in a training file.
@@ -410,10 +420,8 @@ class Layers:
         self, method: object, source_path: KeyPath, source: Document
     ) -> None:
         """Merge a method into the method with its label, or add it if allowed."""
-        label = None
-        if isinstance(method, dict):
-            label = method.get("label")
-        methods = self.data["methods"]
+        label = read_sections(MethodEntry, method).label
+        methods = read_sections(Sections, self.data).methods
         indices = [i for i, entry in enumerate(methods) if label in _names(entry)]
         for i in indices:
             self._expand_entry(("methods", i))
@@ -460,7 +468,8 @@ class Layers:
                     indices.append(i)
         for i in indices:
             self._expand_entry((*path, i))
-            for target in _targets(entries[i], changes, path):
+            # Merging may change what the next target would depend on.
+            for target in list(_targets(entries[i], changes, path)):
                 change = _value_at(changes, target.change_path)
                 target_path = (*path, i, *target.entry_path)
                 change_path = (*source_path, *target.change_path)
@@ -468,7 +477,14 @@ class Layers:
         if indices or name == "*":
             return
         # The change may be meant for another profile that has an entry with this name.
-        names = self._names_in_all_layers(str(path[0]))
+        names: list[str] = []
+        for document in self.sources:
+            profiles = read_sections(Sections, document.data).profiles
+            for layer in (document.data, *profiles.values()):
+                section = _value_at(layer, path[:1])
+                for entry in section if isinstance(section, list) else ():
+                    names += _names(entry)
+        names = list(dict.fromkeys(names))
         if not _matches(names, name):
             position = nearest(source.places, source_path)
             self._no_entry(position, name, names, at_key=True)
@@ -480,37 +496,6 @@ class Layers:
         if isinstance(entry, str):
             self.positions[*path, "id"] = self.position(path)
             entries[path[-1]] = {"id": entry}
-
-    def _names_in_all_layers(self, section: str) -> list[str]:
-        """Return the names of the entries of a section, in all files and profiles."""
-        names: list[str] = []
-        for source in self.sources:
-            layers = [source.data]
-            profiles = source.data.get("profiles")
-            if isinstance(profiles, dict):
-                layers += profiles.values()
-            for layer in layers:
-                entries = _value_at(layer, (section,))
-                if isinstance(entries, list):
-                    for entry in entries:
-                        names += _names(entry)
-        return list(dict.fromkeys(names))
-
-    def _path_of(self, text: str) -> KeyPath:
-        """Return the path that ``methods.APG-RMTL.params.tol`` means.
-
-        Entries of lists are named by their label, id or index.
-        """
-        path: list[str | int] = []
-        while text:
-            current = _value_at(self.data, tuple(path))
-            step: str | int
-            if isinstance(current, list):
-                step, text = _split_list_step(current, text)
-            else:
-                step, _, text = text.partition(".")
-            path.append(step)
-        return tuple(path)
 
     def _replace_positions(self, path: KeyPath, below: Positions) -> None:
         """Replace the positions of a value and of everything in it.
@@ -565,10 +550,10 @@ def _value_at(value: Any, path: KeyPath) -> Any:
 
 def _names(entry: object) -> list[str]:
     """Return the label and id of an entry of a list; of a text, the text."""
+    names = [entry]
     if isinstance(entry, dict):
-        names = [entry.get("label"), entry.get("id")]
-    else:
-        names = [entry]
+        fields = read_sections(DatasetEntry, entry)
+        names = [fields.label, fields.id]
     return [name for name in names if isinstance(name, str)]
 
 
@@ -607,8 +592,11 @@ class _Target(NamedTuple):
     change_path: KeyPath
 
 
-def _targets(entry: object, changes: object, path: KeyPath) -> list[_Target]:
-    """Return where in an entry of a list its changes belong.
+def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
+    """Yield where in an entry of a list its changes belong.
+
+    A parameter that a method does not have belongs to the nested estimator that has it,
+    and a field that claims do not have belongs to all checks of the claim.
 
     Parameters
     ----------
@@ -616,70 +604,51 @@ def _targets(entry: object, changes: object, path: KeyPath) -> list[_Target]:
     path : tuple
         Path of the list.
     """
-    if isinstance(changes, dict) and isinstance(entry, dict):
-        if path == ("methods",):
-            return list(_method_targets(entry, changes))
-        if path == ("claims",):
-            return list(_claim_targets(entry, changes))
-    return [_Target((), ())]
+    are_mappings = isinstance(changes, dict) and isinstance(entry, dict)
+    if are_mappings and path == ("methods",):
+        for key, value in changes.items():
+            method = read_sections(MethodEntry, entry)
+            if key == "params" and isinstance(value, dict) and method.params:
+                for name in value:
+                    owner_path = _parameter_path(entry, name) or (key, name)
+                    yield _Target(owner_path, (key, name))
+            else:
+                yield _Target((key,), (key,))
+    elif are_mappings and path == ("claims",):
+        checks = read_sections(_ClaimEntry, entry).checks
+        if not isinstance(checks, list):
+            checks = []
+        for key in changes:
+            if key not in Claim.model_fields and checks:
+                for k in range(len(checks)):
+                    yield _Target(("checks", k, key), (key,))
+            else:
+                yield _Target((key,), (key,))
+    else:
+        yield _Target((), ())
 
 
-def _method_targets(
-    method: dict[str, Any], changes: Mapping[str, Any]
-) -> Iterator[_Target]:
-    """Yield where changes of a method belong.
-
-    A parameter that the method does not have belongs to the nested estimator that has
-    it.
-    """
-    for key, value in changes.items():
-        if key == "params" and isinstance(value, dict) and method.get("params"):
-            for name in value:
-                owner_path = _parameter_path(method, name) or (key, name)
-                yield _Target(owner_path, (key, name))
-        else:
-            yield _Target((key,), (key,))
-
-
-def _claim_targets(
-    claim: dict[str, Any], changes: Mapping[str, Any]
-) -> Iterator[_Target]:
-    """Yield where changes of a claim belong.
-
-    A field that claims do not have belongs to all checks of the claim.
-    """
-    checks = claim.get("checks")
-    if not isinstance(checks, list):
-        checks = []
-    for key in changes:
-        if key not in Claim.model_fields and checks:
-            for k in range(len(checks)):
-                yield _Target(("checks", k, key), (key,))
-        else:
-            yield _Target((key,), (key,))
-
-
-def _parameter_path(method: Mapping[str, Any], name: str) -> KeyPath | None:
+def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
     """Return the path of a parameter in a method, or in an estimator nested in it.
 
     None if no estimator has the parameter. Missing `params` of nested estimators are
     added, so that the parameter can be set there.
     """
-    params = method.get("params") or {}
+    method = read_sections(MethodEntry, content)
+    params = method.params
     try:
-        if has_parameter(str(method.get("estimator")), params, str(name)):
+        if has_parameter(str(method.estimator), params, str(name)):
             return ("params", name)
     except UserError:
         # The checks report what is wrong with the method.
-        return None
-    if not isinstance(params, dict):
         return None
     for key, nested in params.items():
         if not is_nested(nested):
             continue
         path = _parameter_path(nested, name)
         if path is not None:
-            params[key] = {**nested, "params": nested.get("params") or {}}
+            nested_params = read_sections(MethodEntry, nested).params
+            params[key] = {**nested, "params": nested_params}
             return ("params", key, *path)
     return None
 

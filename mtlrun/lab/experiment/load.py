@@ -12,7 +12,13 @@ from pydantic import ValidationError
 
 from mtlrun.errors import ConfigError, UnknownNameError, counted, shorten
 from mtlrun.lab.experiment.catalogue import find, name_of, shown_path
-from mtlrun.lab.experiment.checks import context_of, crosscheck, path_in_file
+from mtlrun.lab.experiment.checks import (
+    Sections,
+    context_of,
+    crosscheck,
+    path_in_file,
+    read_sections,
+)
 from mtlrun.lab.experiment.claims import Reference, rule_of
 from mtlrun.lab.experiment.layers import Layers, position_text
 from mtlrun.lab.experiment.references import expand_references
@@ -215,8 +221,9 @@ def chunk_training(
         texts.append(f"seed={seed}")
     for text in texts:
         layers.apply_override(text)
-    if isinstance(data.get("method"), str):
-        data["method"] = {"estimator": data["method"]}
+    method = read_sections(Sections, data).method
+    if isinstance(method, str):
+        data |= {"method": {"estimator": method}}
     training = None
     try:
         training = ChunkTraining.model_validate(data)
@@ -249,7 +256,7 @@ def run_of(target: str | Path, *, profile: str | None = None) -> Path:
     layers = _experiment_layers(target)
     profile = _choose_profile(layers, profile)
     try:
-        id = experiment_id(str(layers.document.data.get("id", "")))
+        id = experiment_id(str(read_sections(Sections, layers.document.data).id))
     except ValueError as error:
         name = layers.document.name
         raise ConfigError(
@@ -320,14 +327,18 @@ def file_warnings(target: str | Path) -> list[str]:
     profile = _choose_profile(layers, None)
     layers.apply_profile(profile)
     spec = Spec.model_validate(layers.as_experiment())
-    for finding in [*_useless_sigmas(spec), *_few_splits(spec, profile)]:
+    for finding in _ineffective_settings(spec, profile):
         position = position_text(layers.position(finding.path), document)
         lines.append(f"{position}: {finding.message}; {finding.hint}")
     return list(dict.fromkeys(lines))
 
 
-def _useless_sigmas(spec: Spec) -> Iterator[Finding]:
-    """Yield that a tolerance in standard errors does not apply to some numbers."""
+def _ineffective_settings(spec: Spec, profile: str) -> Iterator[Finding]:
+    """Yield settings that decide nothing.
+
+    These are tolerances in standard errors of numbers without a deviation, and claims
+    about averages over too few splits.
+    """
     n_numbers = 0
     for reference in spec.reference:
         if isinstance(reference, Reference) and reference.std is None:
@@ -340,10 +351,6 @@ def _useless_sigmas(spec: Spec) -> Iterator[Finding]:
         )
         hint = "write 0.81±0.02 in the table, or add 'absolute' or 'relative'"
         yield Finding(("tolerance",), message, hint)
-
-
-def _few_splits(spec: Spec, profile: str) -> Iterator[Finding]:
-    """Yield claims about averages over fewer splits than decide anything."""
     for dataset in spec.datasets:
         split = dataset.split or spec.split
         if split is None or split.n_trials >= MIN_SPLITS:
@@ -412,9 +419,7 @@ def bases_of(document: Document, path: Path) -> list[Document]:
 
 def _extended_name(document: Document) -> str | None:
     """Return the name of the file that a document extends; None if it extends none."""
-    if not isinstance(document.data, dict):
-        return None
-    name = document.data.get("extends")
+    name = read_sections(Sections, document.data).extends
     # The schema refuses other values.
     if not isinstance(name, str):
         return None
@@ -465,7 +470,7 @@ def _read(path: Path) -> Document:
 
 
 def _is_training(document: Document) -> bool:
-    return isinstance(document.data, dict) and document.data.get("kind") == TRAIN
+    return read_sections(Sections, document.data).kind == TRAIN
 
 
 def _experiment_layers(target: str | Path) -> Layers:
@@ -497,12 +502,12 @@ def _interpretations(layers: Layers) -> list[str]:
 
     Without interpretations, the only name is "". Files call interpretations readings.
     """
-    section = layers.data.get("readings")
-    if not isinstance(section, dict) or not section:
+    interpretations = read_sections(Sections, layers.data).readings
+    if not interpretations:
         return [""]
     main_names: list[str] = []
     other_names: list[str] = []
-    for name, interpretation in section.items():
+    for name, interpretation in interpretations.items():
         is_main = isinstance(interpretation, dict) and "main" in interpretation
         names = main_names if is_main else other_names
         names.append(str(name))
@@ -535,7 +540,9 @@ def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experi
         overrides.append(f"seed={options.seed}")
     spec = _validate(layers, options.data_dir)
     if spec is None or layers.problems:
-        raise ConfigError(_problems_text(layers))
+        # Because of a wrong option, the rest of the file may only seem to be wrong.
+        of_options = [p for p in layers.problems if p.where.startswith("--")]
+        raise ConfigError(render(of_options or layers.problems, layers.document))
     places = []
     for i in range(len(spec.datasets)):
         position = layers.position(("datasets", i))
@@ -555,17 +562,6 @@ def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experi
     )
 
 
-def _problems_text(layers: Layers) -> str:
-    """Return the problems of options, or all problems if there are none of options.
-
-    Because of a wrong option, the rest of the file may only seem to be wrong.
-    """
-    problems = [
-        problem for problem in layers.problems if problem.where.startswith("--")
-    ]
-    return render(problems or layers.problems, layers.document)
-
-
 def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     """Validate merged data, and note all problems in the layers.
 
@@ -574,9 +570,28 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     Spec or None
         None if the schema refuses the data.
     """
+
+    def display_path(path: KeyPath) -> KeyPath:
+        return path_in_file(path, layers.data)
+
     findings: list[Finding] = []
+    sections: list[tuple[KeyPath, Any, tuple[str, ...]]] = []
     if layers.is_training:
-        findings += _unknown_training_keys(layers)
+        sections = [
+            ((), layers.data, TRAIN_KEYS),
+            (
+                ("method",),
+                read_sections(Sections, layers.data).method,
+                TRAIN_METHOD_KEYS,
+            ),
+        ]
+    for path, section, valid_keys in sections:
+        if not isinstance(section, dict):
+            continue
+        for key in [key for key in section if key not in valid_keys]:
+            findings.append(unknown_key((*path, key), valid_keys, display_path))
+            # The schema would report it again, without the list of valid keys.
+            del section[key]
     data = layers.as_experiment()
     findings += crosscheck(data, data_dir)
     context = context_of(data, data_dir, layers.dataset_names)
@@ -584,33 +599,7 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     try:
         spec = Spec.model_validate(data, context=context)
     except ValidationError as error:
-
-        def display_path(path: KeyPath) -> KeyPath:
-            return path_in_file(path, data)
-
         findings += schema_findings(error, data, Spec, display_path)
     for finding in findings:
         layers.report(finding)
     return spec
-
-
-def _unknown_training_keys(layers: Layers) -> Iterator[Finding]:
-    """Yield the unknown keys of a training file, and remove them from its data.
-
-    The schema would report them again, without the list of valid keys.
-    """
-    sections: list[tuple[KeyPath, Any, tuple[str, ...]]] = [
-        ((), layers.data, TRAIN_KEYS),
-        (("method",), layers.data.get("method"), TRAIN_METHOD_KEYS),
-    ]
-
-    def display_path(path: KeyPath) -> KeyPath:
-        return path_in_file(path, layers.data)
-
-    for path, section, valid_keys in sections:
-        if not isinstance(section, dict):
-            continue
-        unknown_keys = [key for key in section if key not in valid_keys]
-        for key in unknown_keys:
-            yield unknown_key((*path, key), valid_keys, display_path)
-            del section[key]

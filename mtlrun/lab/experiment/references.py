@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from mtlrun.catalog.analysis import KEYS, Printed, read_printed
+from mtlrun.lab.experiment.checks import Sections, read_sections
 from mtlrun.lab.experiment.spec import ReferenceFile
 from mtlrun.utils.io import as_list
 from mtlrun.utils.yaml import Document, KeyPath, Position, Positions, nearest
@@ -49,14 +50,19 @@ def expand_references(document: Document, folder: Path, folder_name: str) -> Non
     ConfigError
         If a table cannot be read, with the line and column in the table.
     """
-    if not isinstance(document.data, dict):
-        return
-    for path, section in _layers(document.data).items():
-        if not isinstance(section, dict):
-            continue
-        if any(_is_file(entry) for entry in as_list(section.get("reference"))):
-            tables = _Tables(folder, folder_name, _axis_name(document.data))
-            _expand_section(document, section, (*path, "reference"), tables)
+    sections = read_sections(Sections, document.data)
+    axis = None
+    # The schema refuses other names of an axis later.
+    if isinstance(sections.sweep.name, str):
+        axis = sections.sweep.name
+    layers: dict[KeyPath, Any] = {(): document.data}
+    for name, profile in sections.profiles.items():
+        layers["profiles", name] = profile
+    for path, layer in layers.items():
+        references = as_list(read_sections(Sections, layer).reference)
+        if any(_is_file(entry) for entry in references):
+            tables = _Tables(folder, folder_name, axis)
+            _expand_section(document, layer, (*path, "reference"), tables)
 
 
 class _Tables:
@@ -97,54 +103,32 @@ class _Tables:
         }
         numbers = []
         for number in table:
-            if number.where.get("data set", "") not in spec.leave_out:
+            if number.dataset not in spec.leave_out:
                 numbers.append({**self._entry(number, spec), **inherited})
         return numbers
 
     def _entry(self, number: Printed, spec: ReferenceFile) -> dict[str, Any]:
-        dataset = number.where.get("data set", "")
+        dataset = number.dataset
         if self.axis is not None and self.axis in number.where:
             dataset = f"{dataset} ({self.axis} {number.where[self.axis]})"
-        quantity = number.where.get("quantity") or spec.quantity or number.head
-        entry: dict[str, Any] = {
-            "dataset": dataset,
-            "method": spec.method or number.head,
-            "quantity": quantity,
-        }
-        if number.where.get("task"):
-            entry["task"] = number.where["task"]
         unit = Decimal(1)
         decimals = number.decimals
         if spec.percent:
             unit = Decimal(100)
             decimals += 2
-        entry["value"] = float(number.value / unit)
-        entry["decimals"] = decimals
+        std = None
         if number.std is not None:
-            entry["std"] = float(number.std / unit)
-        return entry
-
-
-def _axis_name(data: dict[str, Any]) -> str | None:
-    """Return the name of the axis of a sweep; None if there is none."""
-    sweep = data.get("sweep")
-    if not isinstance(sweep, dict):
-        return None
-    name = sweep.get("name")
-    # The schema refuses other names later.
-    if not isinstance(name, str):
-        return None
-    return name
-
-
-def _layers(data: dict[str, Any]) -> dict[KeyPath, Any]:
-    """Return the experiment and its profiles, by their paths."""
-    layers: dict[KeyPath, Any] = {(): data}
-    profiles = data.get("profiles")
-    if isinstance(profiles, dict):
-        for name, profile in profiles.items():
-            layers["profiles", name] = profile
-    return layers
+            std = float(number.std / unit)
+        entry = {
+            "dataset": dataset,
+            "method": spec.method or number.head,
+            "quantity": number.quantity or spec.quantity or number.head,
+            "task": number.task or None,
+            "value": float(number.value / unit),
+            "decimals": decimals,
+            "std": std,
+        }
+        return {name: value for name, value in entry.items() if value is not None}
 
 
 def _is_file(entry: object) -> bool:
@@ -165,12 +149,12 @@ def _expand_section(
         Path of `reference`.
     tables : _Tables
     """
-    is_list = isinstance(section["reference"], list)
+    references = read_sections(Sections, section).reference
     entries: list[Any] = []
     positions: Positions = {}
-    for i, entry in enumerate(as_list(section["reference"])):
+    for i, entry in enumerate(as_list(references)):
         entry_path = path
-        if is_list:
+        if isinstance(references, list):
             entry_path = (*path, i)
         numbers = None
         if _is_file(entry):
@@ -190,4 +174,4 @@ def _expand_section(
         if other_path == path or other_path[: len(path)] != path
     }
     document.places = outside | positions
-    section["reference"] = entries
+    section |= {"reference": entries}

@@ -50,6 +50,7 @@ def config_schema() -> dict[str, Any]:
     experiment["metrics"] = {**experiment["metrics"], "items": _name("Quantity")}
     # All other keys may be inherited from the file that it extends.
     required = ["schema", "id", "title"]
+    quantities = sorted({*METRIC_INFO, *(quantities_of(ANALYSES) or ())})
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "mtlrun experiment or training file",
@@ -58,28 +59,21 @@ def config_schema() -> dict[str, Any]:
         "else": {"$ref": "#/$defs/Experiment"},
         "$defs": {
             **models,
-            **_name_schemas(),
+            # `_name` refers to the schemas of names.
+            "EstimatorName": {
+                "description": "A registered method, or package.module:Class of any "
+                "scikit-learn estimator.",
+                "anyOf": [{"enum": sorted(METHODS)}, _PATH],
+            },
+            "MeasureName": {
+                "description": "A registered measure, or package.module:function.",
+                "anyOf": [{"enum": sorted(ANALYSES)}, _PATH],
+            },
+            "MetricName": {"enum": sorted(METRIC_INFO)},
+            "QuantityName": {"anyOf": [{"enum": quantities}, {"type": "string"}]},
             "Training": training,
             "Experiment": {**schema, "required": required},
         },
-    }
-
-
-def _name_schemas() -> dict[str, Any]:
-    """Return the schemas of names, to which `_name` refers."""
-    quantities = sorted({*METRIC_INFO, *(quantities_of(ANALYSES) or ())})
-    return {
-        "EstimatorName": {
-            "description": "A registered method, or package.module:Class of any "
-            "scikit-learn estimator.",
-            "anyOf": [{"enum": sorted(METHODS)}, _PATH],
-        },
-        "MeasureName": {
-            "description": "A registered measure, or package.module:function.",
-            "anyOf": [{"enum": sorted(ANALYSES)}, _PATH],
-        },
-        "MetricName": {"enum": sorted(METRIC_INFO)},
-        "QuantityName": {"anyOf": [{"enum": quantities}, {"type": "string"}]},
     }
 
 

@@ -300,7 +300,7 @@ class DatasetSpec(BaseModel):
         """Sections that replace sections of the experiment, as plain data."""
         sections = self.model_dump(include={"split", "metrics"}, exclude_none=True)
         if self.features is not None:
-            sections["features"] = self.features.plain
+            sections |= {"features": self.features.plain}
         return sections
 
 
@@ -730,47 +730,62 @@ def plain(spec: Spec) -> dict[str, Any]:
         exclude={"profiles", "readings", "grids", "extends"},
         exclude_unset=True,
     )
-    config = {name: value for name, value in config.items() if value is not None}
-    config["seed"] = spec.seed
-    config["methods"] = [_plain_method(spec, method) for method in spec.methods]
-    if "features" in config:
-        config["features"] = spec.features.plain
-    if not spec.is_analysis:
-        config["average"] = spec.average
-    config["datasets"] = []
-    for dataset in spec.datasets:
-        entry = {"id": dataset.id}
-        if dataset.label:
-            entry["label"] = dataset.label
-        config["datasets"].append({**entry, **dataset.sections, **dataset.options})
-    if spec.selection is not None:
-        config["selection"] = _plain_selection(spec, spec.selection)
+    datasets = []
     # Metrics of the experiment and of its data sets: the columns of the table.
     metrics = list(spec.metrics)
     for dataset in spec.datasets:
+        label = {"label": dataset.label} if dataset.label else {}
+        sections = {**dataset.sections, **dataset.options}
+        datasets.append({"id": dataset.id, **label, **sections})
         metrics += dataset.metrics or ()
-    config["metrics"] = list(dict.fromkeys(metrics))
-    sections = {
+    selection: dict[str, Any] | None = None
+    if spec.selection is not None:
+        metric = spec.selection.metric
+        if not metric and all(dataset.metrics is None for dataset in spec.datasets):
+            # If data sets have metrics of their own, the default depends on the data
+            # set.
+            metric = spec.metrics[0]
+        selection = {"folds": spec.selection.folds}
+        if spec.selection.on == "validation":
+            selection = {"on": spec.selection.on}
+        if metric:
+            selection |= {"metric": metric}
+    features = None
+    if "features" in config:
+        features = spec.features.plain
+    average = None
+    repeats = None
+    if spec.is_analysis:
+        repeats = spec.repeats
+    else:
+        average = spec.average
+    split = None
+    if spec.split is not None:
+        split = plain_split(spec, spec.split)
+    config |= {
+        "seed": spec.seed,
+        "methods": [_plain_method(spec, method) for method in spec.methods],
+        "features": features,
+        "average": average,
+        "datasets": datasets,
+        "selection": selection,
+        "metrics": list(dict.fromkeys(metrics)),
         "timing": spec.timing,
         "limits": spec.limits,
         "statistics": spec.statistics,
         "table": spec.table,
+        "repeats": repeats,
+        "split": split,
     }
-    for name, section in sections.items():
-        if section is not None:
-            config[name] = section.model_dump(exclude_none=True)
-    if spec.is_analysis:
-        config["repeats"] = spec.repeats
-    if spec.split is not None:
-        config["split"] = plain_split(spec, spec.split)
+    for name, value in config.items():
+        if isinstance(value, BaseModel):
+            config[name] = value.model_dump(exclude_none=True)
     if spec.kind == TRAIN:
-        (config["dataset"],) = config.pop("datasets")
+        (dataset_entry,) = config.pop("datasets")
         (method,) = config.pop("methods")
-        config["method"] = {
-            name: method[name] for name in TRAIN_METHOD_KEYS if name in method
-        }
-        config["refit"] = spec.refit
-    return config
+        fields = {name: method[name] for name in TRAIN_METHOD_KEYS if name in method}
+        config |= {"dataset": dataset_entry, "method": fields, "refit": spec.refit}
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
@@ -779,42 +794,24 @@ def plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
     # A kfold split without trials has as many as folds, and a training file has one.
     has_trials = split.kind != "kfold" or split.trials
     if spec.kind != TRAIN and has_trials:
-        entry["trials"] = split.n_trials
-    return entry
-
-
-def _plain_selection(spec: Spec, selection: Selection) -> dict[str, Any]:
-    entry: dict[str, Any] = {"folds": selection.folds}
-    if selection.on == "validation":
-        entry = {"on": selection.on}
-    metric = selection.metric
-    if not metric and all(dataset.metrics is None for dataset in spec.datasets):
-        # If data sets have metrics of their own, the default depends on the data set.
-        metric = spec.metrics[0]
-    if metric:
-        entry["metric"] = metric
+        entry |= {"trials": split.n_trials}
     return entry
 
 
 def _plain_method(spec: Spec, method: MethodSpec) -> dict[str, Any]:
-    entry: dict[str, Any] = {"label": method.label}
-    if method.measure:
-        entry["measure"] = method.measure
-        entry["params"] = method.params
-    else:
-        entry["estimator"] = method.estimator
-        entry["params"] = method.params
-        entry["grid"] = plain_grid(spec, method)
-        entry["select_with"] = method.select_with
-        if method.halving:
-            entry["halving"] = True
-        if method.scored:
-            entry["scored"] = True
-        if method.features is not None:
-            entry["features"] = method.features.plain
-    if method.datasets:
-        entry["datasets"] = method.datasets
-    return entry
+    entry: dict[str, Any] = {"measure": method.measure, "params": method.params}
+    if not method.measure:
+        entry = {
+            "estimator": method.estimator,
+            "params": method.params,
+            "grid": plain_grid(spec, method),
+            "select_with": method.select_with,
+            "halving": method.halving or None,
+            "scored": method.scored or None,
+            "features": method.features and method.features.plain,
+        }
+    entry = {"label": method.label, **entry, "datasets": method.datasets or None}
+    return {name: value for name, value in entry.items() if value is not None}
 
 
 def plain_grid(spec: Spec, method: MethodSpec) -> dict[str, Values]:

@@ -53,46 +53,33 @@ def bounds_text(check: Check) -> str:
         return number_text(check, low)
     parts = []
     if low is not None:
-        parts.append(_lower_bound_text(check, low))
+        parts.append(_bound_text(check, low, is_lower=True))
     if high is not None:
-        parts.append(_upper_bound_text(check, high))
+        parts.append(_bound_text(check, high, is_lower=False))
     return " and ".join(parts)
 
 
-def _lower_bound_text(check: Check, value: float) -> str:
+def _bound_text(check: Check, value: float, *, is_lower: bool) -> str:
+    """Return a lower or upper bound as text."""
+    bound = "at most"
+    opposite = "at least"
+    excluded = "higher"
+    if is_lower:
+        bound, opposite = opposite, bound
+        excluded = "lower"
     if check.kind == "ratio" and value == 1:
-        if _is_speed(check):
-            return "faster"
-        return f"{spoken(str(check.quantity))} not lower"
+        quantity = str(check.quantity)
+        is_speed = quantity.startswith("seconds") or quantity == "speedup"
+        if is_speed or check.bounds[0] > 1:
+            return "faster" if is_lower else "not faster"
+        return f"{spoken(quantity)} not {excluded}"
     if check.kind != "difference":
-        return f"at least {number_text(check, value)}"
+        return f"{bound} {number_text(check, value)}"
     if value == 0:
-        return "not lower"
+        return f"not {excluded}"
     if value < 0:
-        return f"at most {number_text(check, -value)} lower"
-    return f"at least {number_text(check, value)} higher"
-
-
-def _upper_bound_text(check: Check, value: float) -> str:
-    if check.kind == "ratio" and value == 1:
-        if _is_speed(check):
-            return "not faster"
-        return f"{spoken(str(check.quantity))} not higher"
-    if check.kind != "difference":
-        return f"at most {number_text(check, value)}"
-    if value == 0:
-        return "not higher"
-    if value < 0:
-        return f"at least {number_text(check, -value)} lower"
-    return f"at most {number_text(check, value)} higher"
-
-
-def _is_speed(check: Check) -> bool:
-    """Return whether a ratio compares speeds."""
-    quantity = str(check.quantity)
-    if quantity.startswith("seconds") or quantity == "speedup":
-        return True
-    return check.bounds[0] > 1
+        return f"{opposite} {number_text(check, -value)} lower"
+    return f"{bound} {number_text(check, value)} higher"
 
 
 def _is_in_points(check: Check) -> bool:

@@ -493,7 +493,13 @@ def _evaluate_on(check: Check, label: str, judged: JudgedRun) -> list[CheckResul
     if check.kind == "rejections":
         return [_rejections(check, _find_group(judged, label))]
     results = []
-    tuples = _method_tuples(check)
+    tuples: list[tuple[str, ...]]
+    if check.kind == "order":
+        tuples = list(pairwise(check.methods))
+    elif check.kind == "value":
+        tuples = [(method,) for method in check.of]
+    else:
+        tuples = list(product(check.of, check.over))
     if check.unit == PREDICTION:
         for methods in tuples:
             results.append(_on_predictions(check, judged.run, label, methods))
@@ -556,15 +562,6 @@ def _groups(check: Check, judged: JudgedRun) -> Iterator[tuple[str, str | None]]
                 name,
                 f"{name}: fewer than two data sets with a number of every method",
             )
-
-
-def _method_tuples(check: Check) -> list[tuple[str, ...]]:
-    """Return the methods of each comparison."""
-    if check.kind == "order":
-        return list(pairwise(check.methods))
-    if check.kind == "value":
-        return [(method,) for method in check.of]
-    return list(product(check.of, check.over))
 
 
 def _bound(
@@ -779,23 +776,19 @@ def _compare(
             effect = 0.0
         elif effect is None:
             effect = smallest_effect(quantity, rows, math.log)
-        effect = _effect_on_ratio(check, value, effect)
+        # The effect on the logarithm becomes one on the ratio itself, in the direction
+        # of the nearest bound.
+        low, high = check.bounds
+        is_above_low = value >= low and value - low <= abs(high - value)
+        if is_above_low or value > high:
+            effect = -value * math.expm1(-effect)
+        else:
+            effect = value * math.expm1(effect)
     else:
         value = values[0] - sum(values[1:])
         if effect is None:
             effect = smallest_effect(quantity, rows)
     return _decide(check, title, rows, value, effect, bound)
-
-
-def _effect_on_ratio(check: Check, value: float, log_effect: float) -> float:
-    """Return the smallest difference of a ratio that counts, from that of its
-    logarithm, in the direction of the nearest bound.
-    """
-    low, high = check.bounds
-    is_above_low = value >= low and value - low <= abs(high - value)
-    if is_above_low or value > high:
-        return -value * math.expm1(-log_effect)
-    return value * math.expm1(log_effect)
 
 
 def _compare_interval(
@@ -907,8 +900,8 @@ def smallest_effect(
 
     They are computed from the differences over the splits that all methods have, with
     Student's factor and a correction for overlapping training parts after Nadeau and
-    Bengio (`_overlap_correction`); with a single split over its tasks, and for average
-    ranks over the data sets.
+    Bengio; with a single split over its tasks, and for average ranks over the data
+    sets.
 
     Parameters
     ----------
@@ -933,9 +926,17 @@ def smallest_effect(
     tuples: list[list[float | None]] = []
     for trial in trials:
         tuples.append([values[trial] for values in samples])
+    # What overlapping training parts add to 1/n in the variance of a mean: the test
+    # rows over the training rows, or the inverse where this is smaller, since random
+    # parts of a share f < 1/2 of the rows have only f of their rows in common. It is 0
+    # for analyses, which draw their data anew.
     overlap = 0.0
-    if len(tuples) > 1 and not is_time(quantity):
-        overlap = _overlap_correction(rows[0])
+    n_train = rows[0].counts("n_train")
+    n_test = rows[0].counts("n_test")
+    has_overlap = len(tuples) > 1 and not is_time(quantity)
+    if has_overlap and n_train and n_test and fmean(n_test):
+        ratio = fmean(n_test) / fmean(n_train)
+        overlap = min(ratio, 1.0 / ratio)
     if len(tuples) == 1 and rows[0].task is None:
         tasks = [row.tasks(quantity).get(trials[0], []) for row in rows]
         tuples = [list(values) for values in zip(*tasks, strict=False)]
@@ -951,21 +952,6 @@ def smallest_effect(
     n = len(differences)
     standard_error = deviation * math.sqrt(1.0 / n + overlap)
     return (1.0 + ROUNDING) * standard_error_factor(n) * standard_error
-
-
-def _overlap_correction(row: MethodResult) -> float:
-    """Return what overlapping training parts add to 1/n in the variance of a mean.
-
-    It is the test rows over the training rows, or the inverse where this is smaller:
-    random parts of a share f < 1/2 of the rows have only f of their rows in common. It
-    is 0 for analyses, which draw their data anew.
-    """
-    n_train = row.counts("n_train")
-    n_test = row.counts("n_test")
-    if not n_train or not n_test or not fmean(n_test):
-        return 0.0
-    ratio = fmean(n_test) / fmean(n_train)
-    return min(ratio, 1.0 / ratio)
 
 
 def _unsettled(
@@ -994,10 +980,17 @@ def _unsettled(
     is_bound = bound is not None and bound == _bound_of_unconverged(check, rows)
     if not is_bound and check.quantity not in ACCURACY:
         for row in rows:
-            could_change = CONVERGED_SHARE * abs(margin) <= _remaining_change(
-                check, row
-            )
-            if row.status == NOT_CONVERGED and could_change:
+            if row.status != NOT_CONVERGED:
+                continue
+            # The number can still change by what the check states, or for objectives
+            # by the certified gap; otherwise there is no limit.
+            change = math.inf
+            gap = row.value("gap")
+            if check.drift is not None:
+                change = check.drift
+            elif check.quantity == "objective" and gap is not None:
+                change = gap * abs(row.value("objective") or 0.0)
+            if CONVERGED_SHARE * abs(margin) <= change:
                 n_fits = counted(row.planned, "fit")
                 return f"{row.affected} of {n_fits} of {row.method} did not converge"
     if abs(margin) < effect:
@@ -1026,20 +1019,6 @@ def _unsettled(
     if shows_large != (bound == "lower"):
         return f"{check.quantity} is a bound, which can decide the other side only"
     return None
-
-
-def _remaining_change(check: Check, row: MethodResult) -> float:
-    """Return how far the number of a method that did not converge can still change.
-
-    It is what the check states, or for objectives the certified gap; otherwise there is
-    no limit.
-    """
-    if check.drift is not None:
-        return check.drift
-    gap = row.value("gap")
-    if check.quantity != "objective" or gap is None:
-        return math.inf
-    return gap * abs(row.value("objective") or 0.0)
 
 
 def _on_predictions(

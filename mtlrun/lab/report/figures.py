@@ -162,25 +162,6 @@ def _is_percent(run: Run, quantity: str) -> bool:
     return bool(layout and layout.percent) and quantity in run.spec.metrics
 
 
-def _in_percent(run: Run, quantity: str, curves: Sequence[Line]) -> str:
-    """Convert the curves of a quantity to percent if the tables are in percent.
-
-    Return the name of the quantity with its unit.
-    """
-    if not _is_percent(run, quantity):
-        return spoken(quantity)
-    for curve in curves:
-        curve.y = _percents(curve.y)
-        curve.spread = _percents(curve.spread)
-        curve.low = _percents(curve.low)
-        curve.high = _percents(curve.high)
-    return f"{spoken(quantity)} (%)"
-
-
-def _percents(shares: Sequence[float]) -> list[float]:
-    return [100 * share for share in shares]
-
-
 # ------------------------------------------------------------------------ sweeps
 
 
@@ -238,12 +219,24 @@ def _sweep_panel(
             curve.spread.append(spread)
         curves.append(curve)
         values += curve.y
-    is_log = _is_log(run, quantity, values)
+    is_log = False
+    if values and min(values) > 0:
+        is_log = quantity in LOG_QUANTITIES
+        if run.spec.is_analysis:
+            spans_much = max(values) >= LOG_SPAN * min(values)
+            is_log |= spans_much or quantity.startswith("seconds")
     is_x_log = sweep.scale == "log"
     published = published_curves(run, dataset, quantity)
     all_curves = [curve.drawable(is_x_log, is_log) for curve in published]
     all_curves += curves
-    name = _in_percent(run, quantity, all_curves)
+    name = spoken(quantity)
+    if _is_percent(run, quantity):
+        name += " (%)"
+        for curve in all_curves:
+            curve.y = [100 * share for share in curve.y]
+            curve.spread = [100 * share for share in curve.spread]
+            curve.low = [100 * share for share in curve.low]
+            curve.high = [100 * share for share in curve.high]
     marks = {}
     for text, position in sweep.marks.items():
         if position != ROOT:
@@ -253,17 +246,6 @@ def _sweep_panel(
         if n_tasks:
             marks[text] = n_tasks**-0.5
     return Panel(name, is_log, all_curves, marks=marks)
-
-
-def _is_log(run: Run, quantity: str, values: Sequence[float]) -> bool:
-    """Return whether the axis of a quantity should be logarithmic."""
-    if not values or min(values) <= 0:
-        return False
-    if quantity in LOG_QUANTITIES:
-        return True
-    if not run.spec.is_analysis:
-        return False
-    return quantity.startswith("seconds") or max(values) >= LOG_SPAN * min(values)
 
 
 def _n_tasks(run: Run, dataset: str) -> int | None:
@@ -327,7 +309,8 @@ def trace_figures(run: Run) -> list[Figure]:
 def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Panel:
     """Return the panel of one name.
 
-    The first curve that has it determines labels and scales.
+    The first curve that has it determines labels and scales. A method has the curve of
+    its first repeat, with the range of all repeats as a band.
     """
     plain_name = name.split(", ")[0]
     repeats_by_method: dict[str, list[Curve]] = {}
@@ -343,7 +326,18 @@ def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Pa
     is_y_log = "y" in log_axes
     lines = published_curves(run, dataset, name)
     for index, method in enumerate(run.methods):
-        lines.append(_trace_curve(method, index, repeats_by_method[method]))
+        line = Line(method, place=index)
+        lines.append(line)
+        method_curves = repeats_by_method[method]
+        for curve in method_curves[:1]:
+            line.x = as_list(curve.x)
+            line.y = as_list(curve.y)
+        has_same_x = all(as_list(curve.x) == line.x for curve in method_curves)
+        if len(method_curves) > 1 and has_same_x:
+            for values in zip(*(curve.y for curve in method_curves), strict=True):
+                present = [value for value in values if value is not None]
+                line.low.append(min(present, default=float("nan")))
+                line.high.append(max(present, default=float("nan")))
     marks: dict[str, float] = {}
     for stored_curves in repeats_by_method.values():
         for curve in stored_curves[:1]:
@@ -357,21 +351,6 @@ def _trace_panel(run: Run, dataset: str, name: str, stored: _StoredCurves) -> Pa
         x_log=is_x_log,
         marks=marks,
     )
-
-
-def _trace_curve(method: str, index: int, repeats: Sequence[Curve]) -> Line:
-    """Return the curve of the first repeat, with the range of all repeats as a band."""
-    if not repeats:
-        return Line(method, place=index)
-    first = repeats[0]
-    curve = Line(method, as_list(first.x), as_list(first.y), place=index)
-    has_same_x = all(as_list(repeat.x) == curve.x for repeat in repeats)
-    if len(repeats) > 1 and has_same_x:
-        for values in zip(*(repeat.y for repeat in repeats), strict=True):
-            present = [value for value in values if value is not None]
-            curve.low.append(min(present, default=float("nan")))
-            curve.high.append(max(present, default=float("nan")))
-    return curve
 
 
 def published_curves(run: Run, dataset: str, name: str) -> list[Line]:

@@ -117,7 +117,14 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     thresholds = []
     previous_name = ""
     for kind, quantity, bound in computed:
-        name = _number_name(kind, quantity)
+        # The name of a number that the claim alone does not name.
+        name = ""
+        if kind == "paired":
+            name = "p "
+        elif kind == "rejections":
+            name = "methods significantly worse "
+        elif kind in ("difference", "value"):
+            name = f"{spoken(quantity)} "
         threshold = bound
         # The name of a number is not repeated for its second bound.
         if name != previous_name:
@@ -128,17 +135,6 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     if len(set(ranges)) == 1:
         ranges = ranges[:1]
     return "; ".join(dict.fromkeys(thresholds)), "; ".join(ranges)
-
-
-def _number_name(kind: str, quantity: str) -> str:
-    """Return the name of a number that the claim alone does not name, else ""."""
-    if kind == "paired":
-        return "p "
-    if kind == "rejections":
-        return "methods significantly worse "
-    if kind in ("difference", "value"):
-        return f"{spoken(quantity)} "
-    return ""
 
 
 def _range_text(results: Sequence[CheckResult]) -> str:

@@ -252,7 +252,14 @@ def latex(
     name = escape_tex(f"{spec.title} ({spec.id}, profile {profile})")
     tables = [(section.title, section.grids[0]) for section in report.tables]
     if metrics:
-        tables = _tables_of_quantities(tables, metrics)
+        available = set()
+        for _, table in tables:
+            available |= quantities_in(table)
+        for metric in metrics:
+            if metric not in available:
+                raise UnknownNameError("metric of this table", metric, available)
+        parts = [(title, only_quantities(table, metrics)) for title, table in tables]
+        tables = [(title, table) for title, table in parts if table.rows]
     blocks = [TEX_HEAD]
     for title, table in tables:
         caption = name
@@ -262,51 +269,17 @@ def latex(
             _, column_axis = report.axes
             table = transposed(table, column_axis)
         blocks.append(tex_grid(with_printed(table), caption=caption))
-    if not metrics:
-        blocks += _tex_verdicts(report)
-    return "\n\n".join(blocks) + "\n"
-
-
-def _tex_verdicts(report: Report) -> list[str]:
-    """Return the tables of claims and of published numbers, as far as there are
-    some.
-    """
-    blocks = []
-    if report.claims:
+    if report.claims and not metrics:
         table = ReportTable.of("claim", "text", "verdict")
         for claim in report.claims:
             table.rows.append([claim.id, claim.text, verdict_label(claim.verdict)])
         blocks.append(tex_grid(table, "lp{0.6\\linewidth}l", "Claims"))
-    if report.references:
+    if report.references and not metrics:
         table = reference_grid(report.references)
         # The last column, the rule of the tolerance, does not fit on a page.
         table = table.part(range(len(table.columns) - 1))
         blocks.append(tex_grid(table, caption="Reference numbers"))
-    return blocks
-
-
-def _tables_of_quantities(
-    tables: Sequence[tuple[str, ReportTable]], quantities: Sequence[str]
-) -> list[tuple[str, ReportTable]]:
-    """Return titles and tables, restricted to the numbers of some quantities.
-
-    Raises
-    ------
-    UnknownNameError
-        If no table has one of the quantities.
-    """
-    available = set()
-    for _, table in tables:
-        available |= quantities_in(table)
-    for quantity in quantities:
-        if quantity not in available:
-            raise UnknownNameError("metric of this table", quantity, available)
-    parts = []
-    for title, table in tables:
-        part = only_quantities(table, quantities)
-        if part.rows:
-            parts.append((title, part))
-    return parts
+    return "\n\n".join(blocks) + "\n"
 
 
 # ------------------------------------------------------------ HTML

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from mtlrun.engine.record import Record, ResultKey, Seconds
+from mtlrun.engine.record import Record, ResultKey
 from mtlrun.engine.store import Store
 from mtlrun.engine.stored import (
     COMPARED,
@@ -281,9 +281,17 @@ def _record_entries(record: Record | None) -> _Row:
     if record.done:
         entries["tasks"] = record.per_task
         entries["counts"] = record.counts
+    seconds = record.seconds
     for column, field in SECONDS_FIELDS.items():
-        entries[column] = getattr(record.seconds, field)
-    entries[PARALLEL] = _parallel_seconds(record.seconds)
+        entries[column] = getattr(seconds, field)
+    entries[PARALLEL] = None
+    total = seconds.fit
+    blocks = seconds.blocks_sum
+    slowest = seconds.blocks_max
+    # With one worker per block a fit takes the seconds outside the blocks plus the
+    # seconds of the slowest block.
+    if total is not None and blocks is not None and slowest is not None:
+        entries[PARALLEL] = float(slowest + max(0.0, total - blocks))
     for column in SOLVER_COLUMNS:
         entries[column] = record.solver.get(column)
     # A quantity of an analysis that has the name of a cost replaces the cost, because
@@ -302,20 +310,6 @@ def _record_entries(record: Record | None) -> _Row:
 def is_quantity(column: str) -> bool:
     """Return whether a numeric column is a quantity of a report."""
     return column not in _NO_QUANTITIES and not column.startswith(PARAM_PREFIX)
-
-
-def _parallel_seconds(seconds: Seconds) -> float | None:
-    """Return the seconds of a fit with one worker per block.
-
-    They are the seconds outside the blocks plus the seconds of the slowest block. None
-    for methods without blocks.
-    """
-    total = seconds.fit
-    blocks = seconds.blocks_sum
-    slowest = seconds.blocks_max
-    if total is None or blocks is None or slowest is None:
-        return None
-    return float(slowest + max(0.0, total - blocks))
 
 
 # ------------------------------------------------------------ types of columns
@@ -342,20 +336,15 @@ def _frame(rows: list[_Row], last_columns: Sequence[str]) -> pd.DataFrame:
     ]
     frame = pd.DataFrame(rows, columns=columns)
     for column in ("kind", "experiment", "profile", "reading", "dataset", "method"):
-        frame[column] = _as_texts(frame[column])
+        texts = []
+        for value in frame[column]:
+            texts.append("" if pd.isna(value) else str(value))
+        frame[column] = pd.Series(texts, dtype=object)
     for column in (*metrics, *COST_COLUMNS):
         frame[column] = pd.to_numeric(frame[column], errors="coerce").astype(float)
     for column in ("value", *params):
         frame[column] = _with_one_type(frame[column])
     return frame
-
-
-def _as_texts(values: pd.Series) -> pd.Series:
-    """Return values as text, empty where they are missing."""
-    texts = []
-    for value in values:
-        texts.append("" if pd.isna(value) else str(value))
-    return pd.Series(texts, dtype=object)
 
 
 def _with_one_type(values: pd.Series) -> pd.Series:

@@ -196,22 +196,17 @@ def readings_section(
         table.add("mean distance from print (%):seconds", distances)
     section.grids.append(table)
     if others and claims:
-        section.grids.append(_verdict_table(claims, list(by_name)))
+        table = ReportTable.of("claim", "verdict", *map(Column, by_name))
+        for claim in claims:
+            verdicts: list[str | None] = []
+            for name in by_name:
+                label = None
+                if name in claim.readings:
+                    label = verdict_label(claim.readings[name])
+                verdicts.append(label)
+            table.rows.append([claim.id, verdict_label(claim.verdict), *verdicts])
+        section.grids.append(table)
     return section
-
-
-def _verdict_table(claims: Sequence[ClaimVerdict], names: Sequence[str]) -> ReportTable:
-    """Return the verdict on each claim under each interpretation."""
-    table = ReportTable.of("claim", "verdict", *map(Column, names))
-    for claim in claims:
-        verdicts: list[str | None] = []
-        for name in names:
-            label = None
-            if name in claim.readings:
-                label = verdict_label(claim.readings[name])
-            verdicts.append(label)
-        table.rows.append([claim.id, verdict_label(claim.verdict), *verdicts])
-    return table
 
 
 #: Texts of the rules that select the main interpretation.

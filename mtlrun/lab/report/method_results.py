@@ -121,12 +121,18 @@ class MethodResult:
     @cached_property
     def samples(self) -> dict[str, dict[int, float]]:
         """Quantity -> trial -> value, where it is a finite number."""
+        by_quantity: dict[str, dict[int, float | None]] = {}
         if self.task is None:
-            values = self._mean_samples()
+            numbers = self.done.select_dtypes("number")
+            trials = self.done["trial"].tolist()
+            for column in filter(is_quantity, numbers):
+                values = numbers[column].tolist()
+                quantity = column.removeprefix(METRIC_PREFIX)
+                by_quantity[quantity] = dict(zip(trials, values, strict=True))
         else:
-            values = self._task_samples(self.task)
+            by_quantity = self._task_samples(self.task)
         samples = {}
-        for quantity, by_trial in values.items():
+        for quantity, by_trial in by_quantity.items():
             # Only finite numbers.
             finite = {}
             for trial, value in by_trial.items():
@@ -134,18 +140,6 @@ class MethodResult:
                     finite[trial] = value
             if finite:
                 samples[quantity] = finite
-        return samples
-
-    def _mean_samples(self) -> dict[str, dict[int, float | None]]:
-        """Return the values of the jobs by quantity and trial."""
-        numbers = self.done.select_dtypes("number")
-        trials = self.done["trial"].tolist()
-        samples = {}
-        for column in numbers:
-            if is_quantity(column):
-                values = numbers[column].tolist()
-                quantity = column.removeprefix(METRIC_PREFIX)
-                samples[quantity] = dict(zip(trials, values, strict=True))
         return samples
 
     def _task_samples(self, task: str) -> dict[str, dict[int, float | None]]:
@@ -253,16 +247,11 @@ def method_results(run: Run) -> list[MethodResult]:
         if (dataset, method) not in jobs:
             continue
         cells = jobs[dataset, method]
-        names = _task_names(run, dataset, method)
+        tasks = run.datasets[dataset].tasks
+        for record in results_of(run, dataset, method):
+            # The last record that has names counts.
+            tasks = record.result.get("tasks") or tasks
+        names = list(map(str, tasks))
         results.append(MethodResult(dataset, method, cells, names, medians))
     baselines = {r.dataset: r for r in results if r.method == run.baseline}
     return [replace(r, base=baselines.get(r.dataset)) for r in results]
-
-
-def _task_names(run: Run, dataset: str, method: str) -> list[str]:
-    """Return the task names in the last record that has some, else of the data set."""
-    for record in reversed(results_of(run, dataset, method)):
-        names = record.result.get("tasks")
-        if names:
-            return [str(name) for name in names]
-    return list(map(str, run.datasets[dataset].tasks))

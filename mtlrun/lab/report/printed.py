@@ -185,21 +185,6 @@ def only_quantities(grid: ReportTable, names: Sequence[str]) -> ReportTable:
     return ReportTable(grid.columns, rows).part(indices)
 
 
-def _default_quantities(judged: JudgedRun) -> list[str]:
-    """Return the metrics, and the seconds if fits were timed."""
-    run = judged.run
-    quantities = sweep_quantities(run)
-    sweep = run.spec.sweep
-    if run.spec.is_analysis or (sweep and sweep.quantities):
-        return quantities
-    if run.spec.timing:
-        quantities.append("seconds")
-        if _has_parallel_times(judged.rows):
-            quantities.append(PARALLEL)
-        quantities.append("speedup")
-    return list(dict.fromkeys(quantities))
-
-
 def _has_parallel_times(rows: Sequence[MethodResult]) -> bool:
     """Return whether some method was also timed with one worker per block."""
     return any(PARALLEL in row.samples for row in rows)
@@ -262,7 +247,17 @@ class _Layout:
         """Return the layout of a run."""
         run = judged.run
         layout = run.spec.table or TableLayout()
-        quantities = layout.show or _default_quantities(judged)
+        sweep = run.spec.sweep
+        quantities = layout.show
+        if not quantities:
+            quantities = sweep_quantities(run)
+            is_fixed = run.spec.is_analysis or (sweep and sweep.quantities)
+            if run.spec.timing and not is_fixed:
+                quantities.append("seconds")
+                if _has_parallel_times(judged.rows):
+                    quantities.append(PARALLEL)
+                quantities.append("speedup")
+                quantities = list(dict.fromkeys(quantities))
         rows, columns = _default_axes(run, len(quantities))
         rows = layout.rows or rows
         columns = layout.columns or columns
@@ -271,8 +266,8 @@ class _Layout:
             names = [task for row in judged.rows for task in row.task_names]
             tasks = list(dict.fromkeys(names)) or [None]
         axis_values: list[Any] = [None]
-        if run.spec.sweep:
-            axis_values = run.spec.sweep.values
+        if sweep:
+            axis_values = sweep.values
         datasets = [axis_of(run, label) for label in run.datasets]
         references = judged.references
         return cls(
@@ -312,7 +307,10 @@ class _Layout:
         is_first = block.get("quantity") in (None, *self.values["quantity"][:1])
         lines: list[tuple[str, list[PrintedNumber | None]]] = []
         for head, row in zip(self.values[self.rows], matrix, strict=True):
-            if any(_is_shown(cell, is_first) for cell in row):
+            present = [cell for cell in row if cell is not None]
+            if not is_first:
+                present = [c for c in present if c.printed or c.value is not None]
+            if present:
                 name = self._value_name(self.rows, head)
                 lines.append((name, [row[index] for index in kept]))
         if self.foot and is_first and lines:
@@ -509,15 +507,12 @@ class _Layout:
                 continue
             elif axis == "value":
                 parts.append(f"{self.axis_name('value')} {show(value)}")
-            elif self._distinguishes(axis, value):
-                parts.append(self._value_name(axis, value))
+            elif axis == "dataset":
+                if has_data(self.judged.run, value):
+                    parts.append(title_of(self.judged.run, str(value)))
+            elif len(self.values[axis]) > 1:
+                parts.append(show(value))
         return ", ".join(parts)
-
-    def _distinguishes(self, axis: str, value: Any) -> bool:
-        """Return whether a title should mention the value of an axis."""
-        if axis == "dataset":
-            return has_data(self.judged.run, value)
-        return len(self.values[axis]) > 1
 
 
 def _default_axes(run: Run, n_quantities: int) -> tuple[str, str]:
@@ -541,12 +536,6 @@ def _default_axes(run: Run, n_quantities: int) -> tuple[str, str]:
         if n_quantities > max(MAX_QUANTITY_COLUMNS[rows], n_rows):
             return columns, rows
     return rows, columns
-
-
-def _is_shown(cell: PrintedNumber | None, is_first: bool) -> bool:
-    if cell is None:
-        return False
-    return is_first or bool(cell.printed) or cell.value is not None
 
 
 def table_notes(
@@ -819,7 +808,13 @@ def measurement_sections(run: Run) -> list[Section]:
         if n_tables > MAX_STORED_TABLES:
             continue
         for name, stored in (content.get("tables") or {}).items():
-            table = _stored_table(stored["columns"], stored["rows"])
+            rows = stored["rows"]
+            table = ReportTable([], [list(row) for row in rows])
+            for index, column in enumerate(stored["columns"]):
+                kind = "number"
+                if any(isinstance(row[index], str) for row in rows):
+                    kind = "text"
+                table.columns.append(Column(str(column), kind))
             sections.append(Section(f"{title}: {name}", grids=[table]))
     if n_tables > MAX_STORED_TABLES:
         sentence = (
@@ -828,14 +823,3 @@ def measurement_sections(run: Run) -> list[Section]:
         )
         sections.append(Section("Tables of the analyses", [sentence]))
     return sections
-
-
-def _stored_table(columns: Sequence[Any], rows: Sequence[Sequence[Any]]) -> ReportTable:
-    """Return a stored table; a column without any text has numbers."""
-    table = ReportTable([], [list(row) for row in rows])
-    for index, name in enumerate(columns):
-        kind = "number"
-        if any(isinstance(row[index], str) for row in rows):
-            kind = "text"
-        table.columns.append(Column(str(name), kind))
-    return table

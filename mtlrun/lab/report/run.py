@@ -275,7 +275,8 @@ def read_run(folder: Path) -> Run:
     Raises
     ------
     DataError
-        If there is no run.json, or if it is damaged.
+        If there is no run.json, if it is damaged, or if all records are lost with a
+        damaged file of packed records.
     """
     folder = Path(folder)
     stored = Store.of_run(folder)
@@ -305,18 +306,6 @@ def read_run(folder: Path) -> Run:
         planned = [job for job in main.cells if job.reading == name]
         other = replace(run, experiment=experiment, planned=planned, others=[])
         run.others.append(other)
-    _read_records(run, stored)
-    return run
-
-
-def _read_records(run: Run, stored: Store) -> None:
-    """Read the records of all planned jobs into a run, and note the damaged ones.
-
-    Raises
-    ------
-    DataError
-        If all records are lost with a damaged file of packed records.
-    """
     for job in all_planned_jobs(run):
         if job.key in run.records:
             continue
@@ -338,13 +327,14 @@ def _read_records(run: Run, stored: Store) -> None:
     damage = stored.packed.damage
     if damage is not None and jobs_with_outcome(run, MISSING):
         if not run.records:
-            raise DataError(f"{run.folder / PACKED}: {damage}", AGAIN)
+            raise DataError(f"{folder / PACKED}: {damage}", AGAIN)
         run.unreadable.append(PACKED)
     for key in sorted(run.records):
         record = run.records[key]
         if record.selection.is_search:
             run.selections.setdefault(str(record.selection.key), record)
     name_candidates(record.selection for record in run.selections.values())
+    return run
 
 
 def stored_tests(entries: Iterable[dict[str, Any]]) -> dict[TestKey, PairedTest]:

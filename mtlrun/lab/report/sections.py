@@ -31,7 +31,6 @@ from mtlrun.lab.report.run import (
 )
 from mtlrun.lab.stored import (
     Quantity,
-    StoredDataset,
     made_and_verified,
 )
 from mtlrun.parallel.status import FAILED
@@ -327,7 +326,22 @@ def data_section(run: Run) -> Section:
         if not is_described or identity in listed:
             continue
         listed.add(identity)
-        sizes.rows.append(_dataset_row(run, label, dataset))
+        # The statistics on a card describe the data set itself, not a sample or another
+        # size.
+        statistics_text = None
+        if set(dataset.options) <= {"variant"}:
+            statistics_text = format_mapping(dataset.statistics)
+        sizes.rows.append(
+            [
+                label,
+                dataset.marked(dataset.title or label),
+                format_mapping(dataset.options) or None,
+                statistics_text,
+                _used_rows_text(run, label),
+                dataset.licence,
+                dataset.fingerprint[:FINGERPRINT_LENGTH] or None,
+            ]
+        )
         for file, digest in sorted(dataset.files.items()):
             files.rows.append([label, file, digest])
         for text in (dataset.notes, dataset.citation):
@@ -336,24 +350,6 @@ def data_section(run: Run) -> Section:
                 section.lines.append(line)
     section.grids += [table for table in (sizes, files) if table.rows]
     return section
-
-
-def _dataset_row(run: Run, label: str, dataset: StoredDataset) -> list[Any]:
-    """Return the row of a data set in the table of sizes."""
-    # The statistics on a card describe the data set itself, not a sample or another
-    # size.
-    statistics_text = None
-    if set(dataset.options) <= {"variant"}:
-        statistics_text = format_mapping(dataset.statistics)
-    return [
-        label,
-        dataset.marked(dataset.title or label),
-        format_mapping(dataset.options) or None,
-        statistics_text,
-        _used_rows_text(run, label),
-        dataset.licence,
-        dataset.fingerprint[:FINGERPRINT_LENGTH] or None,
-    ]
 
 
 def _used_rows_text(run: Run, label: str) -> str | None:
@@ -389,12 +385,38 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
     if has_parts:
         table.columns += [Column("rank of L"), Column("outlier tasks")]
     for row in rows:
-        entries = _solver_entries(run, row)
-        if entries is None:
+        flags: list[bool] = []
+        messages: Counter[str] = Counter()
+        for record in results_of(run, row.dataset, row.method):
+            solver = record.solver_outcome
+            if solver.converged is not None:
+                flags.append(bool(solver.converged))
+            if solver.message:
+                messages[str(solver.message)] += 1
+        steps = list(row.by_trial("n_iter").values())
+        gaps = list(row.by_trial("gap").values())
+        # Methods that report nothing have no line.
+        if not (flags or steps or gaps):
             continue
+        converged = None
+        if flags:
+            converged = f"{sum(flags)}/{len(flags)}"
+        median_steps = None
+        if steps:
+            median_steps = statistics.median(steps)
+        entries = [
+            row.dataset,
+            row.method,
+            median_steps,
+            converged,
+            max(gaps, default=None),
+            row.value("objective"),
+            # Of equally frequent messages, the last one in the alphabet.
+            max(messages, key=lambda text: (messages[text], text), default=None),
+        ]
         if has_parts:
             entries += [_list_counts(row, "rank"), _list_counts(row, "n_outliers")]
-        table.rows.append([row.dataset, row.method, *entries])
+        table.rows.append(entries)
     section = Section("Solvers", grids=[table])
     unconverged = []
     for row in rows:
@@ -406,39 +428,6 @@ def solver_section(run: Run, rows: Sequence[MethodResult]) -> Section:
             f"{', '.join(unconverged)}."
         )
     return section
-
-
-def _solver_entries(run: Run, row: MethodResult) -> list[Any] | None:
-    """Return the entries of a method in the table of solvers, None if it reports
-    none.
-    """
-    flags: list[bool] = []
-    messages: Counter[str] = Counter()
-    for record in results_of(run, row.dataset, row.method):
-        solver = record.solver_outcome
-        if solver.converged is not None:
-            flags.append(bool(solver.converged))
-        if solver.message:
-            messages[str(solver.message)] += 1
-    steps = list(row.by_trial("n_iter").values())
-    gaps = list(row.by_trial("gap").values())
-    if not (flags or steps or gaps):
-        return None
-    # Of equally frequent messages, the last one in the alphabet.
-    message = max(messages, key=lambda text: (messages[text], text), default=None)
-    converged = None
-    if flags:
-        converged = f"{sum(flags)}/{len(flags)}"
-    median_steps = None
-    if steps:
-        median_steps = statistics.median(steps)
-    return [
-        median_steps,
-        converged,
-        max(gaps, default=None),
-        row.value("objective"),
-        message,
-    ]
 
 
 def _list_counts(row: MethodResult, quantity: str) -> str | None:
@@ -693,6 +682,11 @@ def _record_entries(run: Run, record: Record) -> list[Any]:
     converged = None
     if solver.converged is not None:
         converged = "yes" if solver.converged else "no"
+    selected = format_mapping(record.selection.chosen) or None
+    edges = record.selection.edges
+    if selected and edges:
+        ends = ", ".join(f"{end} end of {name}" for name, end in edges.items())
+        selected += f" (at the {ends})"
     return [
         seed_text,
         *metrics,
@@ -703,20 +697,8 @@ def _record_entries(run: Run, record: Record) -> list[Any]:
         solver.objective,
         solver.message or show(solver.stop_crit, "small"),
         format_mapping(record.params) or None,
-        _selection_text(record),
+        selected,
     ]
-
-
-def _selection_text(record: Record) -> str | None:
-    """Return the selected parameters, and the ends of their grids that they are at."""
-    text = format_mapping(record.selection.chosen)
-    if not text:
-        return None
-    edges = record.selection.edges or {}
-    if edges:
-        ends = ", ".join(f"{end} end of {name}" for name, end in edges.items())
-        text += f" (at the {ends})"
-    return text
 
 
 def format_mapping(mapping: object) -> str:

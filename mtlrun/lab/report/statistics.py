@@ -133,7 +133,16 @@ def _rank_group(
 ) -> Ranking:
     """Rank the methods on the data sets for which all of them have a number."""
     metric = settings.metric
-    other_metrics = _other_metrics(run, metric)
+    metrics_by_name: dict[str, list[str]] = {}
+    for entry in run.spec.datasets:
+        if entry.metrics:
+            metrics_by_name[entry.name] = entry.metrics
+    # Data sets without the metric are ranked by the first metric that they have.
+    other_metrics = {}
+    for name in run.datasets:
+        metrics = metrics_by_name.get(axis_of(run, name), [metric])
+        if metric not in metrics:
+            other_metrics[name] = metrics[0]
     values: dict[tuple[str, str], float | None] = {}
     for row in rows:
         metric_of_row = other_metrics.get(row.dataset, metric)
@@ -175,22 +184,6 @@ def _rank_group(
         left_out=left_out,
         own={d: other_metrics[d] for d in complete if d in other_metrics},
     )
-
-
-def _other_metrics(run: Run, metric: str) -> dict[str, str]:
-    """Return the first metric of each data set that does not have `metric`, by
-    label.
-    """
-    metrics_by_name: dict[str, list[str]] = {}
-    for dataset in run.spec.datasets:
-        if dataset.metrics:
-            metrics_by_name[dataset.name] = dataset.metrics
-    other_metrics = {}
-    for label in run.datasets:
-        metrics = metrics_by_name.get(axis_of(run, label), [metric])
-        if metric not in metrics:
-            other_metrics[label] = metrics[0]
-    return other_metrics
 
 
 def group_section(group: Ranking) -> Section:

@@ -160,22 +160,10 @@ def read_overview(
             overview.entries.append(RunReport(path, build_report(folder)))
         except DataError as error:
             overview.left_out[path] = str(error.message)
+    comparison_files: list[Path] = []
     if profile is None:
-        _read_comparisons(root, overview)
-    papers = set()
-    ids = set()
-    for entry in overview.entries:
-        papers.add(entry.paper)
-        ids.add(entry.id)
-    for name in expected_ids:
-        if name not in ids and name.partition("/")[0] in papers:
-            overview.left_out.setdefault(name, "no run here")
-    return overview
-
-
-def _read_comparisons(root: Path, overview: Overview) -> None:
-    """Add the comparisons below a folder to an overview."""
-    for file in sorted(root.glob(f"{COMPARE}/*/leaderboard.json")):
+        comparison_files = sorted(root.glob(f"{COMPARE}/*/leaderboard.json"))
+    for file in comparison_files:
         path = file.parent.relative_to(root).as_posix()
         try:
             content = read_json(file) or {}
@@ -188,6 +176,15 @@ def _read_comparisons(root: Path, overview: Overview) -> None:
             "verdict": str(content.get("verdict", "")),
         }
         overview.comparisons.append(comparison)
+    papers = set()
+    ids = set()
+    for entry in overview.entries:
+        papers.add(entry.paper)
+        ids.add(entry.id)
+    for name in expected_ids:
+        if name not in ids and name.partition("/")[0] in papers:
+            overview.left_out.setdefault(name, "no run here")
+    return overview
 
 
 def results_root(report: Report, folder: Path) -> Path | None:
@@ -404,7 +401,20 @@ def overview_sections(
         path of the page without its ending. Default: ``md`` for all.
     """
     entries = overview.entries
-    sections = _paper_sections(overview, ending)
+    sections = []
+    for paper, runs_of_paper in runs_by_paper(entries).items():
+        claims = paper_claims(runs_of_paper)
+        elsewhere = other_data_claims(runs_of_paper)
+        lines = []
+        if claims:
+            lines.append(counts_line(claims))
+        if elsewhere:
+            lines.append(f"On other data: {counts_line(elsewhere)}")
+        lines += findings(_without_runs(claims))[:MAX_FINDINGS]
+        table = _claim_table([*claims, *elsewhere], ending)
+        bullets = [f"* {line}" for line in lines]
+        title = _citation(runs_of_paper) or paper
+        sections.append(Section(title, bullets, [table], fold=True))
     audits = _claim_table(audit_claims(entries), ending)
     ours = _claim_table(our_claims(entries), ending)
     runs = ReportTable.of(
@@ -435,25 +445,6 @@ def overview_sections(
     left_out = ReportTable.of("artifact", "why", rows=overview.left_out.items())
     sections.append(Section(LEFT_OUT, grids=[left_out]))
     return [section for section in sections if section.grids[0].rows]
-
-
-def _paper_sections(overview: Overview, ending: Callable[[str], str]) -> list[Section]:
-    """Return the claims of each paper, on its data and on other data."""
-    sections = []
-    for paper, entries in runs_by_paper(overview.entries).items():
-        claims = paper_claims(entries)
-        elsewhere = other_data_claims(entries)
-        lines = []
-        if claims:
-            lines.append(counts_line(claims))
-        if elsewhere:
-            lines.append(f"On other data: {counts_line(elsewhere)}")
-        lines += findings(_without_runs(claims))[:MAX_FINDINGS]
-        table = _claim_table([*claims, *elsewhere], ending)
-        bullets = [f"* {line}" for line in lines]
-        title = _citation(entries) or paper
-        sections.append(Section(title, bullets, [table], fold=True))
-    return sections
 
 
 def _claim_table(
@@ -550,38 +541,32 @@ def overview_markdown(
     for paper, entries in runs_by_paper(overview.entries).items():
         page = (pages or {}).get(paper)
         outcome = (outcomes or {}).get(paper)
-        blocks += _paper_blocks(paper, entries, page, outcome)
+        # The first kind of claims that there are.
+        pairs = (
+            paper_claims(entries) or other_data_claims(entries) or our_claims(entries)
+        )
+        claims = _without_runs(pairs)
+        sentences = []
+        if outcome:
+            sentences.append(outcome)
+        elif claims:
+            sentences.append(counts_line(pairs))
+        if page:
+            sentences.append(f"[Every claim with its numbers]({page}).")
+        blocks.append(f"## {_citation(entries) or paper}")
+        if sentences:
+            blocks.append(" ".join(sentences))
+        lines = findings(claims)[:MAX_FINDINGS]
+        if lines and not outcome:
+            blocks.append("\n".join(f"* {line}" for line in lines))
+        links = [f"[{entry.path}]({entry.path}/report.md)" for entry in entries]
+        blocks.append(f"Reports: {', '.join(links)}.")
     counts = "\n".join(f"* {line}" for line in overview_lines(overview))
     blocks += ["## In numbers", counts]
     for section in overview_sections(overview):
         if section.title in (COMPARISONS, LEFT_OUT):
             blocks.append(markdown_section(section))
     return escape_html("\n\n".join(blocks) + "\n")
-
-
-def _paper_blocks(
-    paper: str, entries: Sequence[RunReport], page: str | None, outcome: str | None
-) -> list[str]:
-    """Return the findings of a paper and links to its reports."""
-    # The first kind of claims that there are.
-    pairs = paper_claims(entries) or other_data_claims(entries) or our_claims(entries)
-    claims = _without_runs(pairs)
-    sentences = []
-    if outcome:
-        sentences.append(outcome)
-    elif claims:
-        sentences.append(counts_line(pairs))
-    if page:
-        sentences.append(f"[Every claim with its numbers]({page}).")
-    blocks = [f"## {_citation(entries) or paper}"]
-    if sentences:
-        blocks.append(" ".join(sentences))
-    if claims and not outcome:
-        lines = findings(claims)[:MAX_FINDINGS]
-        if lines:
-            blocks.append("\n".join(f"* {line}" for line in lines))
-    links = ", ".join(f"[{entry.path}]({entry.path}/report.md)" for entry in entries)
-    return [*blocks, f"Reports: {links}."]
 
 
 def overview_json(overview: Overview) -> str:

@@ -170,24 +170,14 @@ def _print_table(console: Console, table: ReportTable) -> None:
     for values, texts in zip(rows, text_rows(table), strict=True):
         cells = []
         for value, text in zip(values, texts, strict=True):
-            cells.append(Text(sanitize(text), _style(value)))
+            # Headers and the best numbers are bold. Published numbers have the color of
+            # their verdict.
+            style = ""
+            if isinstance(value, Column) or (isinstance(value, Styled) and value.bold):
+                style = "bold"
+            elif isinstance(value, Styled) and value.tone in TONES:
+                style = STYLES[TONES[value.tone]]
+            cells.append(Text(sanitize(text), style))
         row = Text("  ").join(cells)
         row.rstrip()
         console.print(row, soft_wrap=True)
-
-
-def _style(value: object) -> str:
-    """Return the style of an entry of a table.
-
-    Headers and the best numbers are bold, published numbers have the color of their
-    verdict.
-    """
-    if isinstance(value, Column):
-        return "bold"
-    if not isinstance(value, Styled):
-        return ""
-    if value.bold:
-        return "bold"
-    if value.tone not in TONES:
-        return ""
-    return STYLES[TONES[value.tone]]
