@@ -53,17 +53,6 @@ class Curve:
     log: Literal["", "x", "y", "xy"] = ""
     marks: dict[str, float] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of a record."""
-        return {
-            "x": self.x,
-            "y": self.y,
-            "x_label": self.x_label,
-            "y_label": self.y_label,
-            "log": self.log,
-            "marks": self.marks,
-        }
-
 
 @dataclass
 class Matrix:
@@ -83,15 +72,6 @@ class Matrix:
     rows: list[str]
     columns: list[str]
     centre: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of a record."""
-        return {
-            "values": self.values,
-            "rows": self.rows,
-            "columns": self.columns,
-            "centre": self.centre,
-        }
 
 
 @dataclass
@@ -118,17 +98,6 @@ class MethodScores:
     methods: list[str]
     quantity: str
     greater: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of a record."""
-        return {
-            "label": self.label,
-            "values": self.values,
-            "blocks": self.blocks,
-            "methods": self.methods,
-            "quantity": self.quantity,
-            "greater": self.greater,
-        }
 
 
 @dataclass

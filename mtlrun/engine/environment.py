@@ -32,20 +32,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"
 @lru_cache(maxsize=1)
 def host_info() -> dict[str, Any]:
     """Return the description of interpreter and machine that all records contain."""
-    return {
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "blas": _blas_libraries(),
-        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": _cpu_model(),
-        "cores": _cores(),
-        "ram_gb": _ram_gb(),
-    }
-
-
-def _blas_libraries() -> list[str]:
-    """Return the names and versions of the BLAS libraries in use."""
-    # Libraries are listed only after they have been loaded.
+    # BLAS libraries are listed only after they have been loaded.
     for name in ("numpy", "scipy.linalg"):
         importlib.import_module(name)
     threadpoolctl = importlib.import_module("threadpoolctl")
@@ -54,7 +41,23 @@ def _blas_libraries() -> list[str]:
         if pool.get("user_api") == "blas":
             version = pool.get("version") or ""
             libraries.add(f"{pool.get('internal_api')} {version}".strip())
-    return sorted(libraries)
+    cores = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        # This process may not use all of them.
+        cores = len(os.sched_getaffinity(0))
+    ram_gb = None
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        ram_gb = round(n_bytes / 2**30, 1)
+    return {
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "blas": sorted(libraries),
+        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu_model(),
+        "cores": cores,
+        "ram_gb": ram_gb,
+    }
 
 
 def source_info() -> dict[str, Any]:
@@ -190,18 +193,3 @@ def _cpu_model() -> str:
             )
             return process.stdout.strip()
     return platform.processor() or platform.machine()
-
-
-def _cores() -> int | None:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
-
-
-def _ram_gb() -> float | None:
-    try:
-        n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return round(n_bytes / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None

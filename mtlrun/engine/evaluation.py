@@ -114,7 +114,13 @@ class TaskRows:
         if self.task_id is None:
             scores = estimator._scores_of_tasks(self._design)
             return np.asarray(estimator._of_all_tasks(scores))
-        codes = self._codes_of(estimator.tasks_, estimator.unseen)
+        # The models of a search share one array of tasks.
+        tasks = estimator.tasks_
+        key = (id(tasks), estimator.unseen)
+        if key not in self._codes:
+            codes = task_codes(np.asarray(self.task_id), tasks, estimator.unseen)
+            self._codes[key] = (tasks, codes)
+        _, codes = self._codes[key]
         return np.asarray(estimator._scores_of_rows(self._design, codes))
 
     def _data(self, estimator: BaseMTL) -> tuple[TaskData, dict[str, Any]]:
@@ -158,18 +164,6 @@ class TaskRows:
         if values.dtype.kind in "biu":
             return True
         return values.dtype.kind == "f" and bool(np.isfinite(values).all())
-
-    def _codes_of(self, tasks: Array, unseen: str) -> Array:
-        """Return the positions of the tasks of the rows in an array of tasks.
-
-        The models of a search share one array of tasks.
-        """
-        key = (id(tasks), unseen)
-        if key not in self._codes:
-            assert self.task_id is not None
-            codes = task_codes(np.asarray(self.task_id), tasks, unseen)
-            self._codes[key] = (tasks, codes)
-        return self._codes[key][1]
 
 
 def _reads_like_base(estimator: Any) -> bool:
@@ -328,19 +322,18 @@ class TrainTestData:
             options["variance"] = self.variance
         if metric.shrinks_variance:
             options["variance"] = self.shrunken_variance
-        per_task = metric(
-            self.test.y,
-            np.asarray(values),
-            weights=self.test.source.get(WEIGHT),
-            **options,
-        )
+        weights = self.test.source.get(WEIGHT)
+        per_task = metric(self.test.y, np.asarray(values), weights=weights, **options)
         # Other tasks predict new tasks, which have no training labels.
         if metric.name in NEEDS_BOTH_CLASSES and NEW_TASK not in self.test.source:
             per_task = np.where(self.one_class, np.nan, per_task)
+        observed = (~np.isnan(self.test.y)).astype(float)
+        if weights is not None:
+            observed *= weights if observed.ndim == 1 else weights[:, np.newaxis]
+        # The number of targets of each task, or the sum of their weights.
+        sizes = self.test.sum_by_task(observed)
         mean, undefined = average(
-            per_task,
-            _task_sizes(self.test),
-            "sample" if how == "sample" else "task",
+            per_task, sizes, "sample" if how == "sample" else "task"
         )
         return Scores(mean, undefined, per_task)
 
@@ -401,15 +394,6 @@ def _rows(dataset: Dataset) -> TaskRows:
         dataset.source.get(WEIGHT),
         dataset.source.get(GROUP),
     )
-
-
-def _task_sizes(dataset: Dataset) -> np.ndarray:
-    """Return the number of targets of each task, or the sum of their weights."""
-    observed = (~np.isnan(dataset.y)).astype(float)
-    weights = dataset.source.get(WEIGHT)
-    if weights is not None:
-        observed *= weights if observed.ndim == 1 else weights[:, np.newaxis]
-    return dataset.sum_by_task(observed)
 
 
 def _variances(dataset: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -557,21 +557,15 @@ class Runner:
                 yield job, choice.chosen
 
         started = start_jobs()
-        batch_size = self._batch_size(len(jobs), pool)
+        batch_size = 1
+        is_parallel = pool.has_processes and not pool.is_serial
+        if is_parallel and pool.remaining_seconds() is None:
+            # Sending a small job takes longer than computing it.
+            n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
+            n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))
+            batch_size = max(1, min(math.ceil(len(jobs) / n_batches), n_in_time))
         while batch := list(islice(started, batch_size)):
             yield [job.key for job, _ in batch], (batch, data_dir, dataset)
-
-    def _batch_size(self, n_jobs: int, pool: Pool) -> int:
-        """Return how many jobs a worker receives at a time.
-
-        Sending a small job takes longer than computing it.
-        """
-        is_parallel = pool.has_processes and not pool.is_serial
-        if not is_parallel or pool.remaining_seconds() is not None:
-            return 1
-        n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
-        n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))
-        return max(1, min(math.ceil(n_jobs / n_batches), n_in_time))
 
     def _start(self, job: Job) -> None:
         self.tries[job.key] += 1
