@@ -78,26 +78,6 @@ def differences(dataset: Dataset) -> str | None:
         return None
     if dataset.n_features > MAX_COLUMNS:
         return None
-    X, names = _encoded(dataset)
-    n_columns = X.shape[1]
-    has_labels = dataset.task_type == "binary"
-    if n_columns > MAX_COLUMNS:
-        return None
-    if has_labels and X.size * n_columns > MAX_PRODUCTS:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            if has_labels:
-                return _text(_fit_labels(*_ordered_rows(X, names, dataset)), names)
-            return _text(_fit_numbers(*_ordered_rows(X, names, dataset)), names)
-        except (MtlrunError, ValueError, np.linalg.LinAlgError):
-            # The methods of the comparison will report what is wrong with the table.
-            return None
-
-
-def _encoded(dataset: Dataset) -> tuple[np.ndarray, list[str]]:
-    """Return the columns of a table as numbers, and their names."""
     categories = {}
     for name, words in dataset.categories.items():
         categories[dataset.features.index(name)] = words
@@ -108,7 +88,35 @@ def _encoded(dataset: Dataset) -> tuple[np.ndarray, list[str]]:
     features = None
     if dataset.features:
         features = np.asarray(dataset.features, dtype=object)
-    return X, distinct(step.get_feature_names_out(features))
+    names = distinct(step.get_feature_names_out(features))
+    n_columns = X.shape[1]
+    has_labels = dataset.task_type == "binary"
+    if n_columns > MAX_COLUMNS:
+        return None
+    if has_labels and X.size * n_columns > MAX_PRODUCTS:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            table, y, rows = _ordered_rows(X, names, dataset)
+            if has_labels:
+                return _text(_fit_labels(table, y, rows), names)
+            model = HierarchicalMTL("diagonal").fit(table, y, **rows)
+            interval = None
+            if len(model.tasks_) <= MAX_TASKS_WITH_INTERVAL:
+                interval = model.variance_interval
+            fitted = _Fitted(
+                variance="the variance",
+                shares=model.variance_shares_,
+                columns=model.heterogeneity_,
+                interval=interval,
+                test=model.test,
+                test_each=partial(model.test, each=True),
+            )
+            return _text(fitted, names)
+        except (MtlrunError, ValueError, np.linalg.LinAlgError):
+            # The methods of the comparison will report what is wrong with the table.
+            return None
 
 
 @dataclass(frozen=True)
@@ -137,21 +145,6 @@ class _Fitted:
     interval: Callable[[], VarianceInterval] | None
     test: Callable[[str], HeterogeneityTest]
     test_each: Callable[[Sequence[int]], list[HeterogeneityTest]]
-
-
-def _fit_numbers(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
-    model = HierarchicalMTL("diagonal").fit(X, y, **rows)
-    interval = None
-    if len(model.tasks_) <= MAX_TASKS_WITH_INTERVAL:
-        interval = model.variance_interval
-    return _Fitted(
-        variance="the variance",
-        shares=model.variance_shares_,
-        columns=model.heterogeneity_,
-        interval=interval,
-        test=model.test,
-        test_each=partial(model.test, each=True),
-    )
 
 
 def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
