@@ -374,8 +374,12 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
         ) from None
     except (ValueError, csv.Error) as error:
         raise ConfigError(f"{name}: cannot be read: {error}", _HINT) from None
-    heads = lines[0][1] if lines else []
-    if not set(heads) & set(keys) or len(set(heads)) < len(heads) or "" in heads:
+    heads: list[str] = []
+    if lines:
+        _, heads = lines[0]
+    names = set(heads)
+    has_distinct_names = len(names) == len(heads) and "" not in names
+    if not has_distinct_names or names.isdisjoint(keys):
         requirement = f"columns of different names, some of them of {', '.join(keys)}"
         raise ConfigError(
             f"{name}:1: the first line must name the columns: {requirement}", _HINT
@@ -383,9 +387,10 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
     problems: list[str] = []
     numbers = []
     for line_number, cells in lines[1:]:
+        line = f"{name}:{line_number}"
         if len(cells) != len(heads):
             problems.append(
-                f"{name}:{line_number}: {len(cells)} cells, but the first line names "
+                f"{line}: {len(cells)} cells, but the first line names "
                 f"{len(heads)} columns"
             )
             continue
@@ -396,9 +401,7 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
                 continue
             number = _parse_number(cell, where, head)
             if number is None:
-                problems.append(
-                    f"{name}:{line_number}: column {head!r}: {cell!r} is not a number"
-                )
+                problems.append(f"{line}: column {head!r}: {cell!r} is not a number")
             else:
                 numbers.append(number)
     if problems:

@@ -91,8 +91,8 @@ class Training(ScaledStatistics):
         with warnings.catch_warnings():
             # The leaderboard notes which methods did not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
+            n_tasks = self.statistics.n_tasks
             if candidate.label == TUNED:
-                n_tasks = self.statistics.n_tasks
                 strength_by_task = np.broadcast_to(params["alpha"], n_tasks)
                 W = np.empty((self.statistics.n_features, n_tasks))
                 b = np.empty(n_tasks)
@@ -102,35 +102,29 @@ class Training(ScaledStatistics):
                     W[:, is_task] = model.coef_.T[:, is_task]
                     b[is_task] = model.intercept_[is_task]
             else:
-                W, b, model = self._fit_model(candidate, params)
+                name = candidate.estimator
+                if candidate.family in (POOLED, TRIVIAL):
+                    # One ridge of all rows is the ridge of a single task. Means need no
+                    # model, but are saved as one whose coefficients are set to 0.
+                    name = "IndependentRidge"
+                values = {**candidate.params, **params}
+                is_ridge = candidate.label == name == "IndependentRidge"
+                if is_ridge and values.keys() == {"alpha"}:
+                    model = self._ridge(float(values["alpha"]))
+                else:
+                    statistics = self.statistics
+                    if candidate.family == POOLED:
+                        statistics = self.pooled
+                    model = build({"estimator": name, "params": values})
+                    model.fit_statistics(statistics)
+                shape = (self.statistics.n_features, n_tasks)
+                W = np.broadcast_to(model.coef_.T, shape)
+                b = np.broadcast_to(model.intercept_, n_tasks)
         if candidate.family == TRIVIAL:
             W = np.zeros_like(W)
             b = target_moments(self.statistics)[0]
         coef = W * self.factors[:, None] * self.scale
         return LinearFit(coef, b * self.scale + self.center, model)
-
-    def _fit_model(self, candidate: Candidate, params: Mapping[str, Any]) -> LinearFit:
-        name = candidate.estimator
-        if candidate.family in (POOLED, TRIVIAL):
-            # One ridge of all rows is the ridge of a single task. Means need no model,
-            # but are saved as one whose coefficients are set to 0.
-            name = "IndependentRidge"
-        values = {**candidate.params, **params}
-        is_ridge = candidate.label == name == "IndependentRidge"
-        if is_ridge and values.keys() == {"alpha"}:
-            model = self._ridge(float(values["alpha"]))
-        else:
-            statistics = self.statistics
-            if candidate.family == POOLED:
-                statistics = self.pooled
-            model = build({"estimator": name, "params": values})
-            model.fit_statistics(statistics)
-        n_tasks = self.statistics.n_tasks
-        return LinearFit(
-            np.broadcast_to(model.coef_.T, (self.statistics.n_features, n_tasks)),
-            np.broadcast_to(model.intercept_, n_tasks),
-            model,
-        )
 
     def _ridge(self, alpha: float) -> Any:
         """Return the ridge model of single tasks."""

@@ -309,9 +309,10 @@ class Comparison:
         if self.curve is None:
             return pictures
         intervals = []
-        for row in self.curve.dropna(subset=["gain"]).to_dict("records"):
-            name = f"{row['rows per task']:g} rows ({row['part']:.0%})"
-            intervals.append(Interval(name, row["gain"], row["low"], row["high"]))
+        curve = self.curve.rename(columns={"rows per task": "n_rows"})
+        for row in curve.dropna(subset=["gain"]).itertuples():
+            name = f"{row.n_rows:g} rows ({row.part:.0%})"
+            intervals.append(Interval(name, row.gain, row.low, row.high))
         return replace(pictures, curve_gains=intervals)
 
     def plot_curve(self, ax: Any = None) -> Any:

@@ -70,27 +70,25 @@ def source_info() -> dict[str, Any]:
         commit, other than results, which the run itself writes. The last two are None
         if there is no checkout.
     """
-    info: dict[str, Any] = {
-        "mtlrun": _version("mtlrun"),
-        "commit": None,
-        "dirty": None,
-    }
+    commit = None
+    changes = None
     root = checkout_dir()
-    if root is None or not (root / ".git").exists():
-        return info
-    info["commit"] = _git(root, "rev-parse", "HEAD")
-    changes = _git(
-        root,
-        "status",
-        "--porcelain",
-        "--untracked-files=no",
-        "--",
-        ".",
-        ":(exclude)results",
-    )
-    if changes is not None:
-        info["dirty"] = bool(changes)
-    return info
+    if root is not None and (root / ".git").exists():
+        commit = _git(root, "rev-parse", "HEAD")
+        changes = _git(
+            root,
+            "status",
+            "--porcelain",
+            "--untracked-files=no",
+            "--",
+            ".",
+            ":(exclude)results",
+        )
+    return {
+        "mtlrun": _version("mtlrun"),
+        "commit": commit,
+        "dirty": None if changes is None else bool(changes),
+    }
 
 
 @lru_cache(maxsize=1)
@@ -116,12 +114,20 @@ def now() -> str:
 def command_line() -> list[str]:
     """Return the arguments of the command without addresses and folders of the user.
 
-    See `private_path`.
+    See `private_path`. Paths may follow ``=``, a comma or a short option, as in
+    ``--set=a=/b,c=/d``.
     """
     if not sys.argv:
         return []
     program, *arguments = sys.argv
-    return [Path(program).name, *map(_without_folders, arguments)]
+    line = [Path(program).name]
+    for argument in arguments:
+        parts = [argument]
+        if not Path(argument).is_absolute():
+            without_hosts = _ADDRESS.sub(r"\1...", argument)
+            parts = re.split(r"([=,]|^-[a-zA-Z](?=/))", without_hosts)
+        line.append("".join(map(private_path, parts)))
+    return line
 
 
 def private_path(path: str) -> str:
@@ -138,21 +144,6 @@ def private_path(path: str) -> str:
     folder = str(absolute.parent).encode(errors="surrogatepass")
     folder_hash = hashlib.sha256(folder).hexdigest()[:8]
     return f"{folder_hash}/{absolute.name}"
-
-
-def _without_folders(argument: str) -> str:
-    """Return an argument of a command without folders of the user and hosts.
-
-    Paths may follow ``=``, a comma or a short option, as in ``--set=a=/b,c=/d``.
-    """
-    if Path(argument).is_absolute():
-        return private_path(argument)
-    without_hosts = _ADDRESS.sub(r"\1...", argument)
-    parts = []
-    for part in re.split(r"([=,]|^-[a-zA-Z](?=/))", without_hosts):
-        is_separator = part in ("=", ",", "")
-        parts.append(part if is_separator else private_path(part))
-    return "".join(parts)
 
 
 def _version(package: str) -> str | None:

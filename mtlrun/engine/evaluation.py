@@ -86,7 +86,23 @@ class TaskRows:
                 return self.fit_alone(estimator)
         # The steps of `BaseMTL.fit`, with rows that other models have read.
         check_params(estimator, estimator._rules)
-        data, attributes = self._data(estimator)
+        kind = (
+            type(estimator)._read_X,
+            type(estimator)._read_y,
+            type(estimator)._all_weights,
+            repr(getattr(estimator, "class_weight", None)),
+        )
+        if kind not in self._data_by_kind:
+            reader = clone(estimator)
+            data = reader._prepare(
+                self.X, self.y, task_id=self.task_id, sample_weight=self.weights
+            )
+            data.share_decompositions()
+            attributes = dict(vars(reader))
+            for name in reader.get_params(deep=False):
+                attributes.pop(name, None)
+            self._data_by_kind[kind] = (data, attributes)
+        data, attributes = self._data_by_kind[kind]
         vars(estimator).update(attributes)
         estimator._require_memory(data)
         estimator._publish(estimator._fit_data(data))
@@ -122,28 +138,6 @@ class TaskRows:
             self._codes[key] = (tasks, codes)
         _, codes = self._codes[key]
         return np.asarray(estimator._scores_of_rows(self._design, codes))
-
-    def _data(self, estimator: BaseMTL) -> tuple[TaskData, dict[str, Any]]:
-        """Return the rows as a model reads them, and the attributes that reading
-        sets.
-        """
-        kind = (
-            type(estimator)._read_X,
-            type(estimator)._read_y,
-            type(estimator)._all_weights,
-            repr(getattr(estimator, "class_weight", None)),
-        )
-        if kind not in self._data_by_kind:
-            reader = clone(estimator)
-            data = reader._prepare(
-                self.X, self.y, task_id=self.task_id, sample_weight=self.weights
-            )
-            data.share_decompositions()
-            attributes = dict(vars(reader))
-            for name in reader.get_params(deep=False):
-                attributes.pop(name, None)
-            self._data_by_kind[kind] = (data, attributes)
-        return self._data_by_kind[kind]
 
     @cached_property
     def _scaled(self) -> tuple[TaskRows, Array, Array]:

@@ -46,11 +46,17 @@ from mtlrun.engine.job import (
     strong_to_weak,
     with_params,
 )
-from mtlrun.engine.record import Record, SearchResult, Seconds, candidates
+from mtlrun.engine.record import (
+    Record,
+    SearchResult,
+    Seconds,
+    SolverOutcome,
+    candidates,
+)
 from mtlrun.errors import DataError, listed, one_line
 from mtlrun.metrics import get_metric
 from mtlrun.parallel.status import NOT_CONVERGED, OK
-from mtlrun.utils.io import sha256_json
+from mtlrun.utils.io import sha256_json, stored_fields
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.processes import limited_threads
 
@@ -134,7 +140,7 @@ def fit_job(
         metrics[name] = result.mean
         per_task[name] = result.per_task.tolist()
         counts[f"undefined_{name}"] = result.undefined
-    converged, solver = _solver_info(fit)
+    solver = _solver_outcome(fit)
     seconds = Seconds(
         fit=fit.seconds,
         fit_all=fit.all_seconds,
@@ -146,7 +152,7 @@ def fit_job(
         seconds.blocks_sum = float(np.sum(block_seconds))
         seconds.blocks_max = float(np.max(block_seconds))
     record = job.record(
-        status=OK if converged else NOT_CONVERGED,
+        status=OK if solver.converged else NOT_CONVERGED,
         log=_log(fit.warnings),
         params=params,
         metrics=metrics,
@@ -154,7 +160,7 @@ def fit_job(
         counts=counts,
         seconds=seconds,
         solver={
-            **solver,
+            **stored_fields(solver),
             **_truth_error(fit.model, part),
             **_robust_parts(fit.model, part),
         },
@@ -707,25 +713,30 @@ def _robust_parts(model: BaseEstimator, part: TrainTestData) -> dict[str, float]
 _SOLVER_ATTRIBUTES = {"n_iter": "n_iter_", "gap": "gap_", "stop_crit": "stop_crit_"}
 
 
-def _solver_info(fit: _TimedFit) -> tuple[bool, dict[str, Any]]:
-    """Return whether the solver converged, and its iterations, criteria and message."""
+def _solver_outcome(fit: _TimedFit) -> SolverOutcome:
     model = fit.model
     has_warned = _is_about_convergence(fit.warnings)
-    converged = not has_warned and getattr(model, "converged_", True) is not False
-    info: dict[str, Any] = {"converged": converged}
+    info: dict[str, Any] = {}
     for name, attribute in _SOLVER_ATTRIBUTES.items():
         value = getattr(model, attribute, None)
         if value is not None:
             # There may be one value per task.
             info[name] = np.max(value).item()
     history = getattr(model, "objective_", None)
+    objective = None
     if history is not None and np.size(history):
-        info["objective"] = float(np.ravel(history)[-1])
+        objective = float(np.ravel(history)[-1])
+    message = None
     for text in fit.warnings:
         if text.startswith(NOT_CONVERGED_MARK):
-            info["message"] = text.removeprefix(NOT_CONVERGED_MARK)
+            message = text.removeprefix(NOT_CONVERGED_MARK)
             break
-    return converged, info
+    return SolverOutcome(
+        converged=not has_warned and getattr(model, "converged_", True) is not False,
+        objective=objective,
+        message=message,
+        **info,
+    )
 
 
 # ---------------------------------------------------------------- analyses

@@ -410,10 +410,12 @@ class Runner:
             self._choose_all(has_failed)
         finally:
             if self.computed:
-                entry["finished"] = now()
-                entry["n_computed"] = len(self.computed)
-                entry["statuses"] = dict(Counter(self.computed.values()))
-                self.store.add_provenance([entry])
+                results = {
+                    "finished": now(),
+                    "n_computed": len(self.computed),
+                    "statuses": dict(Counter(self.computed.values())),
+                }
+                self.store.add_provenance([{**entry, **results}])
 
     def compute_fits(self, jobs: list[Job], pool: Pool | None = None) -> None:
         """Compute jobs after the folds of their searches, timed jobs last.
@@ -557,15 +559,21 @@ class Runner:
                 yield job, choice.chosen
 
         started = start_jobs()
-        batch_size = 1
-        is_parallel = pool.has_processes and not pool.is_serial
-        if is_parallel and pool.remaining_seconds() is None:
-            # Sending a small job takes longer than computing it.
-            n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
-            n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))
-            batch_size = max(1, min(math.ceil(len(jobs) / n_batches), n_in_time))
+        batch_size = self._batch_size(len(jobs), pool)
         while batch := list(islice(started, batch_size)):
             yield [job.key for job, _ in batch], (batch, data_dir, dataset)
+
+    def _batch_size(self, n_jobs: int, pool: Pool) -> int:
+        """Return how many jobs a worker receives at a time.
+
+        Sending a small job takes longer than computing it.
+        """
+        is_parallel = pool.has_processes and not pool.is_serial
+        if not is_parallel or pool.remaining_seconds() is not None:
+            return 1
+        n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
+        n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))
+        return max(1, min(math.ceil(n_jobs / n_batches), n_in_time))
 
     def _start(self, job: Job) -> None:
         self.tries[job.key] += 1

@@ -93,8 +93,13 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
             "; columns of numbers are standardized: a coefficient is the change for "
             "the step in brackets"
         )
+    quantity = "prediction"
+    if not model.is_regression:
+        quantity = "score (its sign is the label)"
+        if hasattr(model.estimator, "predict_proba"):
+            quantity = "log-odds"
     lines = [
-        f"{_quantity(model)} = intercept of the task + sum of coefficient x value of "
+        f"{quantity} = intercept of the task + sum of coefficient x value of "
         f"each feature{unit}{_scale_note(model)}"
     ]
     tasks = task_names(model)
@@ -105,7 +110,15 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
     names = [str(name) for name in transformed_names(model)]
     if len(names) != n_features:
         names = [f"feature {index}" for index in range(n_features)]
-    largest = _largest_features(coef)
+    # Targets on the same rows have units of their own: the coefficients of each task are
+    # compared with its largest one.
+    magnitudes = np.abs(coef)
+    maxima = magnitudes.max(axis=1, keepdims=True)
+    # A task without coefficients keeps its zeros.
+    divisors = np.where(maxima > 0, maxima, np.ones_like(maxima))
+    sizes = (magnitudes / divisors).mean(axis=0)
+    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
+    largest = order[sizes[order] > 0].tolist()
     for j in largest:
         name = names[j]
         if step := step_of(model, name):
@@ -128,31 +141,6 @@ def step_of(model: Model, name: str) -> str | None:
         return None
     values = model.step.original_values(names.index(name), np.array([0.0, 1.0]))
     return number(values[1] - values[0], 3)
-
-
-def _largest_features(coef: np.ndarray) -> list[int]:
-    """Return the features with the largest coefficients, without zero ones.
-
-    Targets on the same rows have units of their own, so that the coefficients of each
-    task are compared with its largest one.
-    """
-    magnitudes = np.abs(coef)
-    largest = magnitudes.max(axis=1, keepdims=True)
-    # A task without coefficients keeps its zeros.
-    divisor = np.where(largest > 0, largest, np.ones_like(largest))
-    relative = magnitudes / divisor
-    sizes = relative.mean(axis=0)
-    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
-    return [int(j) for j in order if sizes[j] > 0]
-
-
-def _quantity(model: Model) -> str:
-    """Return the name of the sum that a linear model predicts."""
-    if model.is_regression:
-        return "prediction"
-    if hasattr(model.estimator, "predict_proba"):
-        return "log-odds"
-    return "score (its sign is the label)"
 
 
 def _range_line(name: str, values: np.ndarray, tasks: Sequence[str]) -> str:
