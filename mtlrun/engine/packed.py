@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.record import Record, Seconds
+from mtlrun.engine.record import Record, ResultKey, Seconds
 from mtlrun.utils.io import (
     DIGEST,
     open_regular,
@@ -278,15 +278,6 @@ def with_plan(info: Mapping[str, Any], packed: Packed) -> dict[str, Any]:
     return {**rest, **packed.plan}
 
 
-@dataclass(frozen=True)
-class _PlanEntry:
-    """Entry of a plan: the keys of its present and its earlier job."""
-
-    key: str
-    reading: str = ""
-    was: str | None = None
-
-
 def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, Any]:
     """Return the sealed content of ``run.json`` that a finished run still needs.
 
@@ -303,7 +294,7 @@ def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, 
         Keys of the existing records.
     """
     all_entries = info["cells"]
-    planned = [read_fields(_PlanEntry, entry) for entry in all_entries]
+    planned = [ResultKey.read(entry) for entry in all_entries]
     computed_interpretations = {""}
     for job in planned:
         if job.key in records:
@@ -313,7 +304,7 @@ def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, 
         if job.reading not in computed_interpretations:
             continue
         is_computed = job.key in records
-        if not is_computed and job.was in records:
+        if not is_computed and entry.get("was") in records:
             cells.append(dict(entry))
             continue
         key = job.key if is_computed else job.key[:SHORT_KEY]
@@ -411,14 +402,6 @@ def _are_fractions(values: Sequence[float | None]) -> bool:
     )
 
 
-@dataclass(frozen=True)
-class _Fractions:
-    """Scores of tasks: numerators, and the position of their denominators."""
-
-    of: int
-    numerators: list[int | None]
-
-
 def _use_fractions(
     records: Sequence[Record],
 ) -> tuple[list[dict[str, Any]], list[list[int]]]:
@@ -427,8 +410,8 @@ def _use_fractions(
     Returns
     -------
     all_scores : list of dict
-        Scores of the tasks of each record by metric: a list of scores, or the fields of
-        `_Fractions`.
+        Scores of the tasks of each record by metric: a list of scores, or of their
+        numerators and the position of their denominators.
     all_denominators : list of list of int
         Each list has one denominator per task. All methods on a split share it.
     """
@@ -471,10 +454,9 @@ def _scores(stored: Any, denominators: Sequence[Sequence[int]]) -> list[float | 
     """Return the scores of tasks, the inverse of `_use_fractions`."""
     if not isinstance(stored, dict):
         return list(stored)
-    fractions = read_fields(_Fractions, stored)
     scores: list[float | None] = []
     for numerator, denominator in zip(
-        fractions.numerators, denominators[fractions.of], strict=True
+        stored["numerators"], denominators[stored["of"]], strict=True
     ):
         if numerator is None:
             scores.append(None)
@@ -510,17 +492,12 @@ class _SearchInputs:
 
 
 @dataclass(frozen=True)
-class _ScoringInputs:
-    average: str = ""
-
-
-@dataclass(frozen=True)
 class _FitInputs:
     """Inputs of a job, as far as packing uses them."""
 
     dataset: Any = None
     split: Any = None
-    scoring: _ScoringInputs = _ScoringInputs()
+    scoring: dict[str, Any] = field(default_factory=dict)
     search: _SearchInputs | None = None
 
 
@@ -535,8 +512,9 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
     search = fit.search
     assert search is not None
     scoring: dict[str, Any] = {"metrics": [search.metric]}
-    if fit.scoring.average:
-        scoring |= {"average": fit.scoring.average}
+    average = fit.scoring.get("average")
+    if average:
+        scoring |= {"average": average}
     fold = {**inputs, "family": "fold", "method": search.method, "scoring": scoring}
     settings = dict(inputs["search"])
     for name in ("keys", "method"):
@@ -663,29 +641,19 @@ def _columns(values: Sequence[Any]) -> dict[str, Any]:
     return {**column, "fields": fields}
 
 
-@dataclass(frozen=True)
-class _Column:
-    """Column of values, see `_columns`."""
-
-    at: list[int] | None = None
-    values: list[Any] | None = None
-    fields: dict[str, Any] | None = None
-
-
-def _rows(content: Mapping[str, Any], length: int) -> list[Any]:
+def _rows(column: Mapping[str, Any], length: int) -> list[Any]:
     """Return the values of a column, the inverse of `_columns`."""
-    column = read_fields(_Column, content)
-    positions: Sequence[int] = range(length)
-    if column.at is not None:
-        positions = column.at
-    present = column.values or []
-    if column.fields is not None:
+    positions = column.get("at", range(length))
+    present: list[Any]
+    if "fields" in column:
         present = [{} for _ in positions]
-        for name, field_column in column.fields.items():
+        for name, field_column in column["fields"].items():
             field_values = _rows(field_column, len(present))
             for value, field_value in zip(present, field_values, strict=True):
                 if field_value is not _ABSENT:
                     value[name] = field_value
+    else:
+        present = column["values"]
     if len(present) != len(positions):
         raise ValueError("a column is too short")
     rows = [_ABSENT] * length
