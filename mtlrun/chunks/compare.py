@@ -57,12 +57,11 @@ from mtlrun.comparison.candidates import (
     grid_of,
     registered,
 )
-from mtlrun.comparison.coefficients import coefficient_frame
 from mtlrun.comparison.evaluation import ComparedMethod
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.options import CompareOptions, TargetColumns
-from mtlrun.comparison.result import Comparison
+from mtlrun.comparison.result import Comparison, coefficient_frame
 from mtlrun.comparison.verdict import INDEPENDENT, MARGIN, SMALLEST, TRIVIAL
 from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import ConfigError, counted

@@ -298,47 +298,35 @@ class FoldSearch:
             for folds in parts:
                 name = "-".join(map(str, folds))
                 paths[folds] = kept / f"part-{key[:12]}-{name}.npz"
-        results = self._results(parts, paths)
-        n_fits = sum(len(values_of(candidate)) for candidate in self.candidates)
-        last_line = time.monotonic()
-        for position, (folds, part_errors) in enumerate(
-            zip(parts, results, strict=True), start=1
-        ):
-            if time.monotonic() - last_line > PROGRESS_SECONDS:
-                last_line = time.monotonic()
-                total = n_fits * len(parts)
-                self.say(f"{n_fits * position:,} of {total:,} fits done")
-            for candidate, part in zip(self.candidates, part_errors, strict=True):
-                self._add(candidate.label, folds, part)
-
-    def _results(
-        self, parts: Sequence[tuple[int, ...]], paths: Mapping[tuple[int, ...], Path]
-    ) -> Iterator[list[PartErrors]]:
-        """Yield the errors of all parts in order; those that are kept are not fitted."""
         n_candidates = len(self.candidates)
         missing = []
         for folds in parts:
-            path = paths.get(folds)
-            if path is None or not path.is_file():
+            if folds not in paths or not paths[folds].is_file():
                 missing.append(folds)
         items = [(self.candidates, folds) for folds in missing]
         fitted = run_parts(search_part, self.folds, self.pool, items)
-        for folds in parts:
-            path = paths.get(folds)
-            if folds not in missing and path is not None:
-                yield _load_errors(path, n_candidates, len(folds))
-                continue
-            results = next(fitted)
-            if path is not None:
+        n_fits = sum(len(values_of(candidate)) for candidate in self.candidates)
+        last_line = time.monotonic()
+        for position, folds in enumerate(parts, start=1):
+            if folds not in missing:
+                results = _load_errors(paths[folds], n_candidates, len(folds))
+            else:
+                results = next(fitted)
+            if folds in missing and folds in paths:
                 # Write the errors of all candidates on the folds that a training part
                 # lacks.
                 arrays = {"seconds": np.array([part.seconds for part in results])}
                 for index, part in enumerate(results):
-                    for position, errors in enumerate(part.errors):
-                        arrays[f"{index}-{position}"] = errors
-                with replacing(path) as new_file, new_file.open("wb") as stream:
+                    for number, errors in enumerate(part.errors):
+                        arrays[f"{index}-{number}"] = errors
+                with replacing(paths[folds]) as file, file.open("wb") as stream:
                     np.savez(stream, **arrays)  # type: ignore[arg-type]
-            yield results
+            if time.monotonic() - last_line > PROGRESS_SECONDS:
+                last_line = time.monotonic()
+                total = n_fits * len(parts)
+                self.say(f"{n_fits * position:,} of {total:,} fits done")
+            for candidate, part in zip(self.candidates, results, strict=True):
+                self._add(candidate.label, folds, part)
 
     def _add(self, label: str, left_out: tuple[int, ...], part: PartErrors) -> None:
         """Add the errors of one method on the folds that it was fitted without."""

@@ -33,7 +33,6 @@ from mtlrun.comparison.candidates import (
     with_levels,
     with_unseen,
 )
-from mtlrun.comparison.coefficients import coefficient_frame
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.interval_errors import (
@@ -63,6 +62,7 @@ from mtlrun.comparison.result import (
     Comparison,
     TableComparison,
     TableSource,
+    coefficient_frame,
     refuse_tables,
     store_table,
 )

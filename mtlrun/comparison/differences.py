@@ -98,7 +98,15 @@ def differences(dataset: Dataset) -> str | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
-            table, y, rows = _ordered_rows(X, names, dataset)
+            # The rows are in the order of time, where a column has that role.
+            source = dataset.source
+            time = source.get(ORDER, source.get(TIME, np.zeros(len(X))))
+            order = np.argsort(time, kind="stable")
+            rows = {"task_id": dataset.task_id[order]}
+            if WEIGHT in source:
+                rows |= {"sample_weight": source[WEIGHT][order]}
+            table = pd.DataFrame(X[order], columns=names)
+            y = dataset.y[order]
             if has_labels:
                 return _text(_fit_labels(table, y, rows), names)
             model = HierarchicalMTL("diagonal").fit(table, y, **rows)
@@ -166,22 +174,6 @@ def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted
         test=test,
         test_each=test_each,
     )
-
-
-def _ordered_rows(
-    X: np.ndarray, names: list[str], dataset: Dataset
-) -> tuple[pd.DataFrame, np.ndarray, dict[str, Any]]:
-    """Return columns and targets in the order of time, where a column has that role.
-
-    The third value has tasks and weights, as arguments of `fit` and `test`.
-    """
-    source = dataset.source
-    time = source.get(ORDER, source.get(TIME, np.zeros(len(X))))
-    order = np.argsort(time, kind="stable")
-    rows = {"task_id": np.asarray(dataset.task_id)[order]}
-    if WEIGHT in source:
-        rows["sample_weight"] = source[WEIGHT][order]
-    return pd.DataFrame(X[order], columns=names), dataset.y[order], rows
 
 
 def _text(fitted: _Fitted, names: list[str]) -> str | None:

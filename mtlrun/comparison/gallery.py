@@ -455,7 +455,26 @@ class ComparisonPictures:
                 "shrinkage needs separate and multi-task models of the same rows",
                 "Compare methods of both kinds: --methods default.",
             )
-        arrows = self._arrows(held_out)
+        arrows = []
+        for t in np.unique(held_out.tasks).tolist():
+            is_task = held_out.tasks == t
+            observed = held_out.observed[is_task]
+            estimates: dict[str, float] = {}
+            for name, scores in held_out.predicted.items():
+                predicted = scores
+                if self.has_labels:
+                    predicted = held_out.probabilities(name)
+                estimates[name] = self._estimate(predicted[is_task], observed)
+            if not all(map(math.isfinite, estimates.values())):
+                continue
+            arrows.append(
+                Shrinkage(
+                    name=self.tasks[t],
+                    separate=estimates[SEPARATE_NAME],
+                    multitask=estimates[MULTITASK_NAME],
+                    pooled=estimates.get(POOLED_NAME),
+                )
+            )
         if tasks:
             names = self._checked_names(tasks)
             arrows = [arrow for arrow in arrows if arrow.name in names]
@@ -745,30 +764,6 @@ class ComparisonPictures:
         return TaskPanel(
             name, note, points[::step].tolist(), observed[::step].tolist(), lines
         )
-
-    def _arrows(self, held_out: HeldOutPredictions) -> list[Shrinkage]:
-        """Return the arrows of the tasks whose estimates are all defined."""
-        arrows = []
-        for t in np.unique(held_out.tasks).tolist():
-            is_task = held_out.tasks == t
-            observed = held_out.observed[is_task]
-            estimates: dict[str, float] = {}
-            for name, scores in held_out.predicted.items():
-                predicted = scores
-                if self.has_labels:
-                    predicted = held_out.probabilities(name)
-                estimates[name] = self._estimate(predicted[is_task], observed)
-            if not all(map(math.isfinite, estimates.values())):
-                continue
-            arrows.append(
-                Shrinkage(
-                    name=self.tasks[t],
-                    separate=estimates[SEPARATE_NAME],
-                    multitask=estimates[MULTITASK_NAME],
-                    pooled=estimates.get(POOLED_NAME),
-                )
-            )
-        return arrows
 
     def _estimate(self, predicted: Array, observed: Array) -> float:
         """Return the estimate that `shrinkage` shows; NaN if it is undefined."""

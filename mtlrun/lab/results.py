@@ -202,7 +202,15 @@ def compact_run(folder: Path) -> None:
         # A report contains the last parts of the path of its run.
         trial = Path(temporary, *folder.absolute().parts[-3:])
         shutil.copytree(folder, trial)
-        _pack_with_same_report(trial, folder, report)
+        texts = {name: write(report) for name, write in FORMATS.items()}
+        # As few digits as the report allows.
+        for task_digits in (*TASK_DIGITS, None):
+            pack_with_plan(trial, folder, report.run, task_digits)
+            packed = build_report(trial)
+            if all(FORMATS[name](packed) == text for name, text in texts.items()):
+                break
+        else:
+            raise DataError(f"{folder}: its report would change", AGAIN)
         with writing(folder, CANNOT_WRITE_REMEDY):
             # First the records with the plan: until run.json says so, they do not
             # count.
@@ -213,32 +221,6 @@ def compact_run(folder: Path) -> None:
             for path in (folder / FIGURES).glob("*.svg"):
                 if path.name not in current:
                     path.unlink()
-
-
-def _pack_with_same_report(trial: Path, folder: Path, report: Report) -> None:
-    """Pack a run with as few digits as its report allows.
-
-    Parameters
-    ----------
-    trial : Path
-        Copy of the folder of the run, into which the packed files are written.
-    folder : Path
-        Folder of the run.
-    report : Report
-        Report of the run.
-
-    Raises
-    ------
-    DataError
-        If the report changes even with all digits.
-    """
-    texts = {name: write(report) for name, write in FORMATS.items()}
-    for task_digits in (*TASK_DIGITS, None):
-        pack_with_plan(trial, folder, report.run, task_digits)
-        packed_report = build_report(trial)
-        if all(FORMATS[name](packed_report) == text for name, text in texts.items()):
-            return
-    raise DataError(f"{folder}: its report would change", AGAIN)
 
 
 def pack_with_plan(

@@ -39,8 +39,17 @@ def prediction_lines(model: Model) -> list[str]:
     estimator = innermost(model.estimator)
     if isinstance(estimator, TaskMean):
         tasks = task_names(model)
+        rows = np.zeros((len(tasks), estimator.n_features_in_))
+        if model.ragged:
+            positions = np.arange(len(tasks))
+            means = np.asarray(model.estimator.predict(rows, task_id=positions))
+        else:
+            means = np.asarray(model.estimator.predict(rows))[0]
+        if not model.is_regression:
+            # Labels are -1 and +1: the share of positive rows.
+            means = (1 + means) / 2
         texts = []
-        for task, value in zip(tasks, _mean_of_each_task(model).tolist(), strict=True):
+        for task, value in zip(tasks, means.tolist(), strict=True):
             texts.append(f"{task} {value:.4g}")
         n_more = len(tasks) - MAX_TASKS
         if n_more > 0:
@@ -64,25 +73,6 @@ def prediction_lines(model: Model) -> list[str]:
     if coef is None or np.ndim(coef) != 2:
         return []
     return _coefficient_lines(model, np.asarray(coef, dtype=float))
-
-
-def _mean_of_each_task(model: Model) -> np.ndarray:
-    """Return what `TaskMean` predicts for each task, in the units of the target.
-
-    For labels this is the share of positive rows.
-    """
-    n_tasks = len(model.description.tasks)
-    n_features = innermost(model.estimator).n_features_in_
-    rows = np.zeros((n_tasks, n_features))
-    if model.ragged:
-        tasks = np.arange(n_tasks)
-        means = np.asarray(model.estimator.predict(rows, task_id=tasks))
-    else:
-        means = np.asarray(model.estimator.predict(rows))[0]
-    if model.is_regression:
-        return means
-    # Labels are -1 and +1.
-    return (1 + means) / 2
 
 
 def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:

@@ -983,14 +983,17 @@ class Model(BaseEstimator):
         """Yield the intervals for known tasks and for new tasks, with their entries."""
         stored = self.description.intervals
         # For tasks of the one kind, the intervals of the other kind do where alone.
-        known = stored.known or stored.new
-        new = stored.new or stored.known
-        if known is None or new is None:
+        of_table = stored.known or stored.new
+        of_new_tasks = stored.new or stored.known
+        if of_table is None or of_new_tasks is None:
             raise UserError(
                 "the model knows no errors on other rows",
                 "Models that mtlrun compare saves do.",
             )
-        for intervals, is_kind in ((known, tasks >= 0), (new, tasks < 0)):
+        for intervals, is_kind in (
+            (of_table, tasks >= 0),
+            (of_new_tasks, tasks < 0),
+        ):
             rows = np.flatnonzero(is_kind)
             if rows.size:
                 yield Intervals.read(intervals), rows
