@@ -53,17 +53,6 @@ class Curve:
     log: Literal["", "x", "y", "xy"] = ""
     marks: dict[str, float] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of a record."""
-        return {
-            "x": self.x,
-            "y": self.y,
-            "x_label": self.x_label,
-            "y_label": self.y_label,
-            "log": self.log,
-            "marks": self.marks,
-        }
-
 
 @dataclass
 class Matrix:
@@ -83,15 +72,6 @@ class Matrix:
     rows: list[str]
     columns: list[str]
     centre: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of a record."""
-        return {
-            "values": self.values,
-            "rows": self.rows,
-            "columns": self.columns,
-            "centre": self.centre,
-        }
 
 
 @dataclass
@@ -118,17 +98,6 @@ class MethodScores:
     methods: list[str]
     quantity: str
     greater: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entry of a record."""
-        return {
-            "label": self.label,
-            "values": self.values,
-            "blocks": self.blocks,
-            "methods": self.methods,
-            "quantity": self.quantity,
-            "greater": self.greater,
-        }
 
 
 @dataclass
@@ -425,8 +394,12 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
         ) from None
     except (ValueError, csv.Error) as error:
         raise ConfigError(f"{name}: cannot be read: {error}", _HINT) from None
-    heads = lines[0][1] if lines else []
-    if not set(heads) & set(keys) or len(set(heads)) < len(heads) or "" in heads:
+    heads: list[str] = []
+    if lines:
+        _, heads = lines[0]
+    names = set(heads)
+    has_distinct_names = len(names) == len(heads) and "" not in names
+    if not has_distinct_names or names.isdisjoint(keys):
         requirement = f"columns of different names, some of them of {', '.join(keys)}"
         raise ConfigError(
             f"{name}:1: the first line must name the columns: {requirement}", _HINT
@@ -434,9 +407,10 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
     problems: list[str] = []
     numbers = []
     for line_number, cells in lines[1:]:
+        line = f"{name}:{line_number}"
         if len(cells) != len(heads):
             problems.append(
-                f"{name}:{line_number}: {len(cells)} cells, but the first line names "
+                f"{line}: {len(cells)} cells, but the first line names "
                 f"{len(heads)} columns"
             )
             continue
@@ -447,9 +421,7 @@ def read_printed(path: Path, name: str, keys: Collection[str] = KEYS) -> list[Pr
                 continue
             match = _NUMBER.fullmatch(cell)
             if match is None:
-                problems.append(
-                    f"{name}:{line_number}: column {head!r}: {cell!r} is not a number"
-                )
+                problems.append(f"{line}: column {head!r}: {cell!r} is not a number")
                 continue
             parts = {}
             for part, digits in match.groupdict().items():

@@ -228,13 +228,14 @@ def _import(path: str) -> Any:
             f"cannot import {module!r} for {path!r}: {type(error).__name__}: {error}",
             remedy,
         ) from error
-    target = getattr(loaded, name, None) if name else None
+    target = getattr(loaded, name, None)
     if callable(target):
         return target
     candidates = []
     for other_name, value in vars(loaded).items():
         if inspect.isclass(value) or inspect.isfunction(value):
             candidates.append(other_name)
-    similar = suggest(name, candidates, 1)
-    hint = f"Did you mean {similar[0]!r}?" if similar else None
+    hint = None
+    for similar in suggest(name, candidates, 1):
+        hint = f"Did you mean {similar!r}?"
     raise ConfigError(f"module {module!r} defines no class or function {name!r}", hint)

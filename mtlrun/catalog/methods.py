@@ -95,7 +95,9 @@ def parameter_names(name: str) -> tuple[str, ...] | None:
     Raises the errors of `estimator_interface`.
     """
     entry = estimator_interface(name)
-    return None if entry.open else entry.names
+    if entry.open:
+        return None
+    return entry.names
 
 
 def owner_of(
@@ -141,7 +143,9 @@ def parameter_rule(name: str, params: Mapping[str, Any], parameter: str) -> Rule
         return None
     owner_name, _, owner_parameter = owner
     plain_rule = estimator_interface(owner_name).rules.get(owner_parameter)
-    return rule_of(plain_rule) if plain_rule else None
+    if not plain_rule:
+        return None
+    return rule_of(plain_rule)
 
 
 def complete(name: str, params: Mapping[str, Any]) -> dict[str, Any]:

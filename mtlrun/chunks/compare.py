@@ -34,7 +34,6 @@ from mtlrun.chunks.summed import (
     TUNED,
     FoldSearch,
     LinearFit,
-    PartFit,
     SummedEvaluation,
     Training,
     fit_part,
@@ -58,12 +57,11 @@ from mtlrun.comparison.candidates import (
     grid_of,
     registered,
 )
-from mtlrun.comparison.coefficients import coefficient_frame
 from mtlrun.comparison.evaluation import ComparedMethod
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.options import CompareOptions, TargetColumns
-from mtlrun.comparison.result import Comparison
+from mtlrun.comparison.result import Comparison, coefficient_frame
 from mtlrun.comparison.verdict import INDEPENDENT, MARGIN, SMALLEST, TRIVIAL
 from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import ConfigError, counted
@@ -288,7 +286,21 @@ class Chunked:
         # `Model` takes the columns by their names.
         vars(estimator).pop("feature_names_in_", None)
         if isinstance(estimator, HierarchicalMTL):
-            estimator = _unscaled(estimator, training)
+            # Replacing its coefficients is not enough: its intervals need its
+            # variances.
+            model = ScaledTargets(estimator.with_columns_of(training.factors))
+            model.estimator_ = model.estimator
+            model.tasks_ = estimator.tasks_
+            model.n_features_in_ = estimator.n_features_in_
+            model._layout = "shared"
+            model.center_ = training.center
+            model.scale_ = training.scale
+            if not training.statistics.shared:
+                # The targets of all tasks have one unit.
+                model._layout = "flat"
+                model.center_ = training.center[:1]
+                model.scale_ = training.scale[:1]
+            estimator = model
         else:
             estimator.coef_ = np.ascontiguousarray(fitted.coef.T)
             estimator.intercept_ = np.array(fitted.intercept)
@@ -316,27 +328,6 @@ class Chunked:
             **facts,
         }
         return Model(estimator, None, description)
-
-
-def _unscaled(estimator: HierarchicalMTL, training: Training) -> ScaledTargets:
-    """Return a model of scaled features and targets as one of the original columns.
-
-    Replacing its coefficients is not enough: its intervals need its variances.
-    """
-    model = ScaledTargets(estimator.with_columns_of(training.factors))
-    model.estimator_ = model.estimator
-    model.tasks_ = estimator.tasks_
-    model.n_features_in_ = estimator.n_features_in_
-    if training.statistics.shared:
-        model._layout = "shared"
-        model.center_ = training.center
-        model.scale_ = training.scale
-    else:
-        # The targets of all tasks have one unit.
-        model._layout = "flat"
-        model.center_ = training.center[:1]
-        model.scale_ = training.scale[:1]
-    return model
 
 
 def candidate_of(name: str, scale: Scale) -> Candidate:
@@ -660,41 +651,32 @@ def _fit_without_folds(
     fits_by_fold = run_parts(fit_part, data.folds, data.pool, items)
     for fold, fits in enumerate(fits_by_fold):
         for index, entry in enumerate(entries):
+            started = time.perf_counter()
             chosen = items[fold][1][index]
-            coef[fold, index] = fits[index].coef
-            intercept[fold, index] = fits[index].intercept
-            _add_fit(entry, data, search, candidates[index], fold, chosen, fits[index])
+            candidate = candidates[index]
+            fit = fits[index]
+            coef[fold, index] = fit.coef
+            intercept[fold, index] = fit.intercept
+            entry.fold_losses[fold] = search.fold_losses(candidate, fold, chosen)
+            scores = data.scores(fold, fit.coef, fit.intercept)[data.metric]
+            tasks: list[float | None] = scores.tolist()
+            for t in np.flatnonzero(np.isnan(scores)).tolist():
+                tasks[t] = None
+            entry.tasks[fold] = tasks
+            entry.scores[fold] = float(np.nanmean(scores))
+            entry.chosen[fold] = chosen
+            if candidate.label == TUNED:
+                # The strengths of single tasks are not listed.
+                entry.chosen[fold] = {}
+            if not fit.converged:
+                entry.notes = ["not converged"]
+            fit_seconds = fit.seconds + time.perf_counter() - started
+            search_seconds = search.seconds[candidate.label] / n_folds
+            entry.fit_seconds.append(fit_seconds)
+            entry.seconds.append(search_seconds + fit_seconds)
             # The losses are sums: this is the position of the method in them.
             entry.losses[fold] = np.array(index)
     return entries, coef, intercept
-
-
-def _add_fit(
-    entry: ComparedMethod,
-    data: Chunked,
-    search: FoldSearch,
-    candidate: Candidate,
-    fold: int,
-    params: dict[str, Any],
-    fit: PartFit,
-) -> None:
-    """Add the scores of a method on a fold to its entry."""
-    started = time.perf_counter()
-    entry.fold_losses[fold] = search.fold_losses(candidate, fold, params)
-    scores = data.scores(fold, fit.coef, fit.intercept)[data.metric]
-    tasks: list[float | None] = []
-    for score in scores.tolist():
-        tasks.append(None if math.isnan(score) else score)
-    entry.tasks[fold] = tasks
-    entry.scores[fold] = float(np.nanmean(scores))
-    # The strengths of single tasks are not listed.
-    entry.chosen[fold] = {} if candidate.label == TUNED else params
-    if not fit.converged:
-        entry.notes = ["not converged"]
-    fit_seconds = fit.seconds + time.perf_counter() - started
-    search_seconds = search.seconds[candidate.label] / len(data.folds.parts)
-    entry.fit_seconds.append(fit_seconds)
-    entry.seconds.append(search_seconds + fit_seconds)
 
 
 def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:

@@ -191,11 +191,28 @@ def read_folds(
     DataError
         If a file is damaged, there are no rows, or the disk is full.
     """
-    leaves = _store_leaves(table, folder, pool, n_folds, seed, say)
+    progress = ReadProgress(say, table.files)
+    groups = leaves_of(table.files)
+    arguments = []
+    for index, files in enumerate(groups):
+        arguments.append((folder, index, table, files, n_folds, seed))
+    results = run_in_order(pool, _store_leaf, arguments)
+    leaves: list[LeafSummary] = []
+    for files, leaf in zip(groups, results, strict=True):
+        leaves.append(leaf)
+        progress.add(leaf.n_rows, len(files))
+    progress.end()
     n_rows = sum(leaf.n_rows for leaf in leaves)
     unit = 1.0
     if table.weight is not None and n_rows:
-        unit = _mean_weight(leaves)
+        # As `Sums.mean_weight`, to the bit.
+        weights: dict[Key, float] = {}
+        n_weighted = 0
+        for leaf in leaves:
+            for key, weight in leaf.weights.items():
+                weights[key] = weights.get(key, 0.0) + weight
+            n_weighted += sum(leaf.counts.values())
+        unit = math.fsum(weights.values()) / n_weighted
     keys: set[Key] = set()
     for leaf in leaves:
         keys.update(leaf.sizes)
@@ -211,29 +228,6 @@ def read_folds(
     shutil.rmtree(folder / "leaves")
     scaled = replace(table, weight_unit=table.weight_unit * unit)
     return scaled, stored_folds(folder, n_folds, table.task is None), names
-
-
-def _store_leaves(
-    table: ChunkedTable,
-    folder: Path,
-    pool: Pool,
-    n_folds: int,
-    seed: int,
-    say: Callable[[str], None],
-) -> list[LeafSummary]:
-    """Add up the rows of all leaves, and write their sums into a folder."""
-    progress = ReadProgress(say, table.files)
-    groups = leaves_of(table.files)
-    arguments = []
-    for index, files in enumerate(groups):
-        arguments.append((folder, index, table, files, n_folds, seed))
-    results = run_in_order(pool, _store_leaf, arguments)
-    leaves = []
-    for files, leaf in zip(groups, results, strict=True):
-        leaves.append(leaf)
-        progress.add(leaf.n_rows, len(files))
-    progress.end()
-    return leaves
 
 
 @lru_cache(maxsize=1)
@@ -288,20 +282,6 @@ def kept_state(
         return replace(table, weight_unit=unit), folds, list(state["tasks"])
     except (OSError, ValueError, KeyError):
         return None
-
-
-def _mean_weight(leaves: Sequence[LeafSummary]) -> float:
-    """Return the mean weight of all rows, to the bit as `Sums.mean_weight`."""
-    totals: dict[Key, float] = {}
-    n_rows = 0
-    for leaf in leaves:
-        for key, weight in leaf.weights.items():
-            if key in totals:
-                totals[key] += weight
-            else:
-                totals[key] = weight
-        n_rows += sum(leaf.counts.values())
-    return math.fsum(totals.values()) / n_rows
 
 
 def _leaf_file(folder: Path, index: int, fold: int) -> Path:

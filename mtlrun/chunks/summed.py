@@ -91,8 +91,8 @@ class Training(ScaledStatistics):
         with warnings.catch_warnings():
             # The leaderboard notes which methods did not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
+            n_tasks = self.statistics.n_tasks
             if candidate.label == TUNED:
-                n_tasks = self.statistics.n_tasks
                 strength_by_task = np.broadcast_to(params["alpha"], n_tasks)
                 W = np.empty((self.statistics.n_features, n_tasks))
                 b = np.empty(n_tasks)
@@ -102,35 +102,29 @@ class Training(ScaledStatistics):
                     W[:, is_task] = model.coef_.T[:, is_task]
                     b[is_task] = model.intercept_[is_task]
             else:
-                W, b, model = self._fit_model(candidate, params)
+                name = candidate.estimator
+                if candidate.family in (POOLED, TRIVIAL):
+                    # One ridge of all rows is the ridge of a single task. Means need no
+                    # model, but are saved as one whose coefficients are set to 0.
+                    name = "IndependentRidge"
+                values = {**candidate.params, **params}
+                is_ridge = candidate.label == name == "IndependentRidge"
+                if is_ridge and values.keys() == {"alpha"}:
+                    model = self._ridge(float(values["alpha"]))
+                else:
+                    statistics = self.statistics
+                    if candidate.family == POOLED:
+                        statistics = self.pooled
+                    model = build({"estimator": name, "params": values})
+                    model.fit_statistics(statistics)
+                shape = (self.statistics.n_features, n_tasks)
+                W = np.broadcast_to(model.coef_.T, shape)
+                b = np.broadcast_to(model.intercept_, n_tasks)
         if candidate.family == TRIVIAL:
             W = np.zeros_like(W)
             b = target_moments(self.statistics)[0]
         coef = W * self.factors[:, None] * self.scale
         return LinearFit(coef, b * self.scale + self.center, model)
-
-    def _fit_model(self, candidate: Candidate, params: Mapping[str, Any]) -> LinearFit:
-        name = candidate.estimator
-        if candidate.family in (POOLED, TRIVIAL):
-            # One ridge of all rows is the ridge of a single task. Means need no model,
-            # but are saved as one whose coefficients are set to 0.
-            name = "IndependentRidge"
-        values = {**candidate.params, **params}
-        is_ridge = candidate.label == name == "IndependentRidge"
-        if is_ridge and values.keys() == {"alpha"}:
-            model = self._ridge(float(values["alpha"]))
-        else:
-            statistics = self.statistics
-            if candidate.family == POOLED:
-                statistics = self.pooled
-            model = build({"estimator": name, "params": values})
-            model.fit_statistics(statistics)
-        n_tasks = self.statistics.n_tasks
-        return LinearFit(
-            np.broadcast_to(model.coef_.T, (self.statistics.n_features, n_tasks)),
-            np.broadcast_to(model.intercept_, n_tasks),
-            model,
-        )
 
     def _ridge(self, alpha: float) -> Any:
         """Return the ridge model of single tasks."""
@@ -304,47 +298,35 @@ class FoldSearch:
             for folds in parts:
                 name = "-".join(map(str, folds))
                 paths[folds] = kept / f"part-{key[:12]}-{name}.npz"
-        results = self._results(parts, paths)
-        n_fits = sum(len(values_of(candidate)) for candidate in self.candidates)
-        last_line = time.monotonic()
-        for position, (folds, part_errors) in enumerate(
-            zip(parts, results, strict=True), start=1
-        ):
-            if time.monotonic() - last_line > PROGRESS_SECONDS:
-                last_line = time.monotonic()
-                total = n_fits * len(parts)
-                self.say(f"{n_fits * position:,} of {total:,} fits done")
-            for candidate, part in zip(self.candidates, part_errors, strict=True):
-                self._add(candidate.label, folds, part)
-
-    def _results(
-        self, parts: Sequence[tuple[int, ...]], paths: Mapping[tuple[int, ...], Path]
-    ) -> Iterator[list[PartErrors]]:
-        """Yield the errors of all parts in order; those that are kept are not fitted."""
         n_candidates = len(self.candidates)
         missing = []
         for folds in parts:
-            path = paths.get(folds)
-            if path is None or not path.is_file():
+            if folds not in paths or not paths[folds].is_file():
                 missing.append(folds)
         items = [(self.candidates, folds) for folds in missing]
         fitted = run_parts(search_part, self.folds, self.pool, items)
-        for folds in parts:
-            path = paths.get(folds)
-            if folds not in missing and path is not None:
-                yield _load_errors(path, n_candidates, len(folds))
-                continue
-            results = next(fitted)
-            if path is not None:
+        n_fits = sum(len(values_of(candidate)) for candidate in self.candidates)
+        last_line = time.monotonic()
+        for position, folds in enumerate(parts, start=1):
+            if folds not in missing:
+                results = _load_errors(paths[folds], n_candidates, len(folds))
+            else:
+                results = next(fitted)
+            if folds in missing and folds in paths:
                 # Write the errors of all candidates on the folds that a training part
                 # lacks.
                 arrays = {"seconds": np.array([part.seconds for part in results])}
                 for index, part in enumerate(results):
-                    for position, errors in enumerate(part.errors):
-                        arrays[f"{index}-{position}"] = errors
-                with replacing(path) as new_file, new_file.open("wb") as stream:
+                    for number, errors in enumerate(part.errors):
+                        arrays[f"{index}-{number}"] = errors
+                with replacing(paths[folds]) as file, file.open("wb") as stream:
                     np.savez(stream, **arrays)  # type: ignore[arg-type]
-            yield results
+            if time.monotonic() - last_line > PROGRESS_SECONDS:
+                last_line = time.monotonic()
+                total = n_fits * len(parts)
+                self.say(f"{n_fits * position:,} of {total:,} fits done")
+            for candidate, part in zip(self.candidates, results, strict=True):
+                self._add(candidate.label, folds, part)
 
     def _add(self, label: str, left_out: tuple[int, ...], part: PartErrors) -> None:
         """Add the errors of one method on the folds that it was fitted without."""

@@ -340,17 +340,6 @@ class ChunkedTable:
         group = group.astype(shortest_type)
         rows = with_target[np.argsort(group, kind="stable")]
         Z = buffer[:, : len(rows)]
-        self._fill(Z, frame, rows, file)
-        return Chunk(
-            Z=Z,
-            weights=_selected(weights, rows),
-            names=names,
-            codes=codes[rows],
-            fold=fold[rows],
-        )
-
-    def _fill(self, Z: Array, frame: pd.DataFrame, rows: Array, file: Path) -> None:
-        """Write ones, and the features and targets of rows, into `Chunk.Z`."""
         Z[0] = 1.0
         for index, name in enumerate((*self.features, *self.targets)):
             values = Z[1 + index]
@@ -372,6 +361,13 @@ class ChunkedTable:
                 f"{file}: column {name!r} has a missing or infinite value in row {row}",
                 _FILL,
             )
+        return Chunk(
+            Z=Z,
+            weights=_selected(weights, rows),
+            names=names,
+            codes=codes[rows],
+            fold=fold[rows],
+        )
 
     def _tasks(self, frame: pd.DataFrame, file: Path) -> tuple[list[str], Array]:
         """Return the tasks that occur, and the position of the task of each row."""
@@ -542,7 +538,9 @@ def frames_of(
     stored_columns = columns
     if columns is not None:
         stored_columns = [name for name in columns if name not in parts]
-    read = _parquet if suffix == ".parquet" else _csv
+    read = _csv
+    if suffix == ".parquet":
+        read = _parquet
     try:
         for frame in read(file, stored_columns, rows, task):
             for name, text in parts.items():
@@ -748,7 +746,10 @@ def _header(stream: IO[bytes], file: Path) -> list[str]:
         )
         if not line:
             break
-        record = line if is_blank else record + line
+        if is_blank:
+            record = line
+        else:
+            record += line
     allow(
         file,
         record.count(b","),

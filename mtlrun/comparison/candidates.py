@@ -186,7 +186,10 @@ def default_candidates(dataset: Dataset, train: float) -> list[Candidate]:
     if is_regression or dataset.task_id is not None:
         simple.insert(0, "HierarchicalMTL")
     smooth: list[str] = []
-    if _can_be_smooth(dataset):
+    # Smooth models need dense rows. Each target on the same rows is fitted several times.
+    has_few_targets = is_regression and dataset.n_tasks <= MAX_SMOOTH_TARGETS
+    can_be_smooth = dataset.task_id is not None or has_few_targets
+    if can_be_smooth and not sparse.issparse(dataset.X):
         # The baselines come first: a budget that ends in between must not credit
         # curves to sharing.
         smooth = [*smooth_baselines(dataset), SMOOTH]
@@ -286,8 +289,10 @@ def named_candidates(
         standard = {c.label: c for c in default_candidates(dataset, train)}
     n_first = N_ALWAYS + len(last_values(dataset))
     selected = dict(list(standard.items())[:n_first])
+    # Leaderboards have a plus sign that the class of a baseline lacks.
+    labels_of_classes = {label.replace("+", ""): label for label in BASELINES}
     for written_name in names or ["default"]:
-        name = _leaderboard_name(written_name)
+        name = labels_of_classes.get(written_name, written_name)
         if name == "default":
             selected |= standard
             continue
@@ -348,14 +353,6 @@ def named_candidates(
             f"Add --methods default,{name}.",
         )
     return list(selected.values())
-
-
-def _leaderboard_name(name: str) -> str:
-    """Return the name of a baseline in leaderboards for the name of its class."""
-    for label in BASELINES:
-        if name == label.replace("+", ""):
-            return label
-    return name
 
 
 def _keeping_groups(candidate: Candidate, dataset: Dataset) -> Candidate:
@@ -582,7 +579,7 @@ def _multi_output(dataset: Dataset) -> list[Candidate]:
     # Labels -1 and +1 are numbers here: the trees and the order of their scores are the
     # same as for a classifier.
     is_binary = dataset.task_type == "binary"
-    params["max_features"] = "sqrt" if is_binary else FOREST_FEATURES
+    params |= {"max_features": "sqrt" if is_binary else FOREST_FEATURES}
     candidates = []
     for label in FORESTS:
         name = label.removeprefix("MultiOutput")
@@ -633,20 +630,6 @@ def _with_task_feature(
 def _inner_names(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters of a model as parameters of an estimator that wraps it."""
     return {f"{INNER}{name}": value for name, value in values.items()}
-
-
-def _can_be_smooth(dataset: Dataset) -> bool:
-    """Whether smooth models are tried by default.
-
-    They need dense rows. Targets on the same rows must be numbers, at most
-    `MAX_SMOOTH_TARGETS` of them, since each is fitted several times.
-    """
-    if sparse.issparse(dataset.X):
-        return False
-    if dataset.task_id is not None:
-        return True
-    is_regression = dataset.task_type == "regression"
-    return is_regression and dataset.n_tasks <= MAX_SMOOTH_TARGETS
 
 
 def smooth_baselines(dataset: Dataset) -> tuple[str, ...]:

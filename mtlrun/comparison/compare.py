@@ -33,7 +33,6 @@ from mtlrun.comparison.candidates import (
     with_levels,
     with_unseen,
 )
-from mtlrun.comparison.coefficients import coefficient_frame
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.interval_errors import (
@@ -63,6 +62,7 @@ from mtlrun.comparison.result import (
     Comparison,
     TableComparison,
     TableSource,
+    coefficient_frame,
     refuse_tables,
     store_table,
 )
@@ -687,28 +687,24 @@ class _Session:
     def _first_in_budget(
         self, entries: Iterable[ComparedMethod], budget_end: float | None
     ) -> ComparedMethod | None:
-        """Return the first method that can be fitted on all rows in time."""
-        for entry in entries:
-            if self._in_budget(entry, budget_end):
-                return entry
-        return None
-
-    def _in_budget(self, entry: ComparedMethod, budget_end: float | None) -> bool:
-        """Whether a method can be fitted on all rows before the end of the budget.
+        """Return the first method that can be fitted on all rows in time.
 
         The estimate is based on its slowest fit, and on its share of the rows.
         """
-        if budget_end is None:
-            return True
-        # The final model is also fitted to the training rows of split 0. A method has
-        # no score there if it failed or was stopped.
-        if 0 not in entry.scores:
-            return False
         factor = FINAL_FIT_FACTOR
         if self.options.calibrate:
             factor = CALIBRATED_FIT_FACTOR
-        seconds = max(entry.fit_seconds) / self.protocol.train_share
-        return factor * seconds <= budget_end - clock.monotonic()
+        for entry in entries:
+            if budget_end is None:
+                return entry
+            # The final model is also fitted to the training rows of split 0. A method
+            # has no score there if it failed or was stopped.
+            if 0 not in entry.scores:
+                continue
+            seconds = max(entry.fit_seconds) / self.protocol.train_share
+            if factor * seconds <= budget_end - clock.monotonic():
+                return entry
+        return None
 
     def _fit(
         self, candidate: Candidate, entry: ComparedMethod, params: Mapping[str, Any]

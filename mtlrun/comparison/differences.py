@@ -78,26 +78,6 @@ def differences(dataset: Dataset) -> str | None:
         return None
     if dataset.n_features > MAX_COLUMNS:
         return None
-    X, names = _encoded(dataset)
-    n_columns = X.shape[1]
-    has_labels = dataset.task_type == "binary"
-    if n_columns > MAX_COLUMNS:
-        return None
-    if has_labels and X.size * n_columns > MAX_PRODUCTS:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        try:
-            if has_labels:
-                return _text(_fit_labels(*_ordered_rows(X, names, dataset)), names)
-            return _text(_fit_numbers(*_ordered_rows(X, names, dataset)), names)
-        except (MtlrunError, ValueError, np.linalg.LinAlgError):
-            # The methods of the comparison will report what is wrong with the table.
-            return None
-
-
-def _encoded(dataset: Dataset) -> tuple[np.ndarray, list[str]]:
-    """Return the columns of a table as numbers, and their names."""
     categories = {}
     for name, words in dataset.categories.items():
         categories[dataset.features.index(name)] = words
@@ -108,7 +88,43 @@ def _encoded(dataset: Dataset) -> tuple[np.ndarray, list[str]]:
     features = None
     if dataset.features:
         features = np.asarray(dataset.features, dtype=object)
-    return X, distinct(step.get_feature_names_out(features))
+    names = distinct(step.get_feature_names_out(features))
+    n_columns = X.shape[1]
+    has_labels = dataset.task_type == "binary"
+    if n_columns > MAX_COLUMNS:
+        return None
+    if has_labels and X.size * n_columns > MAX_PRODUCTS:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            # The rows are in the order of time, where a column has that role.
+            source = dataset.source
+            time = source.get(ORDER, source.get(TIME, np.zeros(len(X))))
+            order = np.argsort(time, kind="stable")
+            rows = {"task_id": dataset.task_id[order]}
+            if WEIGHT in source:
+                rows |= {"sample_weight": source[WEIGHT][order]}
+            table = pd.DataFrame(X[order], columns=names)
+            y = dataset.y[order]
+            if has_labels:
+                return _text(_fit_labels(table, y, rows), names)
+            model = HierarchicalMTL("diagonal").fit(table, y, **rows)
+            interval = None
+            if len(model.tasks_) <= MAX_TASKS_WITH_INTERVAL:
+                interval = model.variance_interval
+            fitted = _Fitted(
+                variance="the variance",
+                shares=model.variance_shares_,
+                columns=model.heterogeneity_,
+                interval=interval,
+                test=model.test,
+                test_each=partial(model.test, each=True),
+            )
+            return _text(fitted, names)
+        except (MtlrunError, ValueError, np.linalg.LinAlgError):
+            # The methods of the comparison will report what is wrong with the table.
+            return None
 
 
 @dataclass(frozen=True)
@@ -139,21 +155,6 @@ class _Fitted:
     test_each: Callable[[Sequence[int]], list[HeterogeneityTest]]
 
 
-def _fit_numbers(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
-    model = HierarchicalMTL("diagonal").fit(X, y, **rows)
-    interval = None
-    if len(model.tasks_) <= MAX_TASKS_WITH_INTERVAL:
-        interval = model.variance_interval
-    return _Fitted(
-        variance="the variance",
-        shares=model.variance_shares_,
-        columns=model.heterogeneity_,
-        interval=interval,
-        test=model.test,
-        test_each=partial(model.test, each=True),
-    )
-
-
 def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted:
     model = HierarchicalMTLClassifier("diagonal").fit(X, y, **rows)
     test_each = partial(model.test, X, y, **rows)
@@ -173,22 +174,6 @@ def _fit_labels(X: pd.DataFrame, y: np.ndarray, rows: dict[str, Any]) -> _Fitted
         test=test,
         test_each=test_each,
     )
-
-
-def _ordered_rows(
-    X: np.ndarray, names: list[str], dataset: Dataset
-) -> tuple[pd.DataFrame, np.ndarray, dict[str, Any]]:
-    """Return columns and targets in the order of time, where a column has that role.
-
-    The third value has tasks and weights, as arguments of `fit` and `test`.
-    """
-    source = dataset.source
-    time = source.get(ORDER, source.get(TIME, np.zeros(len(X))))
-    order = np.argsort(time, kind="stable")
-    rows = {"task_id": np.asarray(dataset.task_id)[order]}
-    if WEIGHT in source:
-        rows["sample_weight"] = source[WEIGHT][order]
-    return pd.DataFrame(X[order], columns=names), dataset.y[order], rows
 
 
 def _text(fitted: _Fitted, names: list[str]) -> str | None:

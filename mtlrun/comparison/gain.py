@@ -571,7 +571,17 @@ def _variation(
     row_index : RowIndex
     """
     if row_index.task_id is None or row_index.units is not None:
-        return _variation_of_units(influence, rows, row_index)
+        # Targets of a unit are dependent: of a group, a block of time, or a row with
+        # the targets of several tasks.
+        unit_of_target = rows if row_index.units is None else row_index.units[rows]
+        _, codes = np.unique(unit_of_target, return_inverse=True)
+        unit_sums = np.bincount(codes, influence)
+        n = len(unit_sums)
+        if n < 2:
+            return _Variation(error=math.inf, df=1, n_units=n)
+        squares = float(np.sum((unit_sums - unit_sums.mean()) ** 2))
+        error = math.sqrt(n / (n - 1) * squares)
+        return _Variation(error=error, df=n - 1, n_units=n)
     # Independent rows of tasks vary around the mean of their task.
     sizes = row_index.count_by_task(tasks)
     # Each target has the part of the sum of its task that it has of the weight.
@@ -585,23 +595,6 @@ def _variation(
         df=len(rows) - int((sizes > 0).sum()),
         n_units=len(rows),
     )
-
-
-def _variation_of_units(
-    influence: Array, rows: Array, row_index: RowIndex
-) -> _Variation:
-    """Return the standard error of a gain where targets of a unit are dependent.
-
-    A unit is a group or a block of time, or a row with the targets of several tasks.
-    """
-    unit_of_target = rows if row_index.units is None else row_index.units[rows]
-    _, codes = np.unique(unit_of_target, return_inverse=True)
-    sums = np.bincount(codes, influence)
-    n = len(sums)
-    if n < 2:
-        return _Variation(error=math.inf, df=1, n_units=n)
-    squares = float(np.sum((sums - sums.mean()) ** 2))
-    return _Variation(error=math.sqrt(n / (n - 1) * squares), df=n - 1, n_units=n)
 
 
 def _divide(a: Array, b: Array) -> Array:

@@ -290,8 +290,16 @@ class ComparisonPictures:
         selection = ""
         if tasks:
             positions = self._positions(tasks)
+        elif len(positions) > MAX_TASK_LINES and self._compared_tasks():
+            picture = self.task_intervals()
+            positions = self._positions(names_of(picture.intervals))
+            selection = picture.selection
         elif len(positions) > MAX_TASK_LINES:
-            positions, selection = self._positions_of_heat_map()
+            by_size = np.argsort(-np.array(self.sizes), kind="stable")
+            positions = by_size[:MAX_TASK_LINES].tolist()
+            selection = (
+                f"Shown are the {MAX_TASK_LINES} largest of {len(self.tasks)} tasks."
+            )
         # The trivial method is far behind and would only need a color.
         columns = [name for name in self.methods if name != TASK_MEAN]
         columns = columns or self.methods
@@ -312,17 +320,6 @@ class ComparisonPictures:
             selection,
             multitask,
         )
-
-    def _positions_of_heat_map(self) -> tuple[list[int], str]:
-        """Choose the tasks of a heat map, and return a sentence about the choice."""
-        if self._compared_tasks():
-            picture = self.task_intervals()
-            return self._positions(names_of(picture.intervals)), picture.selection
-        by_size = np.argsort(-np.array(self.sizes), kind="stable")
-        selection = (
-            f"Shown are the {MAX_TASK_LINES} largest of {len(self.tasks)} tasks."
-        )
-        return by_size[:MAX_TASK_LINES].tolist(), selection
 
     def losers(self) -> list[Interval]:
         """Return the tasks that are clearly worse, worst first."""
@@ -458,7 +455,26 @@ class ComparisonPictures:
                 "shrinkage needs separate and multi-task models of the same rows",
                 "Compare methods of both kinds: --methods default.",
             )
-        arrows = self._arrows(held_out)
+        arrows = []
+        for t in np.unique(held_out.tasks).tolist():
+            is_task = held_out.tasks == t
+            observed = held_out.observed[is_task]
+            estimates: dict[str, float] = {}
+            for name, scores in held_out.predicted.items():
+                predicted = scores
+                if self.has_labels:
+                    predicted = held_out.probabilities(name)
+                estimates[name] = self._estimate(predicted[is_task], observed)
+            if not all(map(math.isfinite, estimates.values())):
+                continue
+            arrows.append(
+                Shrinkage(
+                    name=self.tasks[t],
+                    separate=estimates[SEPARATE_NAME],
+                    multitask=estimates[MULTITASK_NAME],
+                    pooled=estimates.get(POOLED_NAME),
+                )
+            )
         if tasks:
             names = self._checked_names(tasks)
             arrows = [arrow for arrow in arrows if arrow.name in names]
@@ -600,9 +616,7 @@ class ComparisonPictures:
         renamed = {"smallest": content["smallest_gain"], "sizes": content["rows"]}
         stored = read_fields(cls, {**content, **renamed})
         # JSON lacks NaN: undefined gains are null.
-        matrix = []
-        for row in stored.matrix:
-            matrix.append([math.nan if gain is None else gain for gain in row])
+        matrix = np.array(stored.matrix, dtype=float).tolist()
         lengths = {len(stored.sizes), len(stored.task_gains)}
         if matrix:
             lengths.add(len(matrix))
@@ -751,30 +765,6 @@ class ComparisonPictures:
             name, note, points[::step].tolist(), observed[::step].tolist(), lines
         )
 
-    def _arrows(self, held_out: HeldOutPredictions) -> list[Shrinkage]:
-        """Return the arrows of the tasks whose estimates are all defined."""
-        arrows = []
-        for t in np.unique(held_out.tasks).tolist():
-            is_task = held_out.tasks == t
-            observed = held_out.observed[is_task]
-            estimates: dict[str, float] = {}
-            for name, scores in held_out.predicted.items():
-                predicted = scores
-                if self.has_labels:
-                    predicted = held_out.probabilities(name)
-                estimates[name] = self._estimate(predicted[is_task], observed)
-            if not all(map(math.isfinite, estimates.values())):
-                continue
-            arrows.append(
-                Shrinkage(
-                    name=self.tasks[t],
-                    separate=estimates[SEPARATE_NAME],
-                    multitask=estimates[MULTITASK_NAME],
-                    pooled=estimates.get(POOLED_NAME),
-                )
-            )
-        return arrows
-
     def _estimate(self, predicted: Array, observed: Array) -> float:
         """Return the estimate that `shrinkage` shows; NaN if it is undefined."""
         if not self.has_shared_rows:
@@ -879,11 +869,20 @@ def pictures_of(
     """
     evaluation = board.evaluation
     baseline, task_gains = _task_gains(board)
-    gains = _gains_over_reference(board)
-    method_gains = [_interval(label, gain) for label, gain in gains.items()]
+    method_gains = []
+    gains_of_tasks = []
+    reference = board.reference
+    if reference is not None:
+        for entry in board.ranked():
+            if entry is reference or not entry.losses:
+                continue
+            gain_of_method = board.gain(entry, reference)
+            if gain_of_method is not None:
+                method_gains.append(_interval(entry.label, gain_of_method))
+                gains_of_tasks.append(gain_of_method.tasks)
     matrix = []
-    if gains:
-        matrix = np.column_stack([gain.tasks for gain in gains.values()]).tolist()
+    if gains_of_tasks:
+        matrix = np.column_stack(gains_of_tasks).tolist()
     has_labels = evaluation.measure != NMSE
     without_probabilities = []
     if has_labels and held_out is not None:
@@ -891,7 +890,10 @@ def pictures_of(
         for chosen in held_out.methods.values():
             labels += chosen
         for label in dict.fromkeys(labels):
-            if not _has_log_odds(label):
+            # Scores of trees and classes of the user are log-odds, or their own
+            # decision function.
+            name = label.removesuffix("+Task")
+            if name in METHODS and not hasattr(build(name), "predict_proba"):
                 without_probabilities.append(label)
     verdict = board.answer
     intervals = []
@@ -912,7 +914,7 @@ def pictures_of(
         task_gains=task_gains,
         tasks=[sanitize(task) for task in board.tasks],
         sizes=list(board.sizes),
-        methods=list(gains),
+        methods=names_of(method_gains),
         reference=board.against,
         method_gains=sorted(method_gains, key=lambda interval: -interval.value),
         matrix=matrix,
@@ -921,21 +923,6 @@ def pictures_of(
         without_probabilities=without_probabilities,
         held_out=held_out,
     )
-
-
-def _gains_over_reference(board: Leaderboard) -> dict[str, Gain]:
-    """Return the gain of each method over the reference by label, best method first."""
-    reference = board.reference
-    if reference is None:
-        return {}
-    gains = {}
-    for entry in board.ranked():
-        if entry is reference or not entry.losses:
-            continue
-        gain = board.gain(entry, reference)
-        if gain is not None:
-            gains[entry.label] = gain
-    return gains
 
 
 def _interval(name: str, gain: Gain | SmallestGain) -> Interval:
@@ -964,14 +951,3 @@ def _task_gains(board: Leaderboard) -> tuple[str, list[Interval | None]]:
         else:
             intervals.append(_interval(sanitize(name), gain))
     return STRATEGY_NAMES[family], intervals
-
-
-def _has_log_odds(label: str) -> bool:
-    """Whether the scores of a method are log-odds.
-
-    Trees and classes of the user have log-odds or their own decision function.
-    """
-    name = label.removesuffix("+Task")
-    if name not in METHODS:
-        return True
-    return hasattr(build(name), "predict_proba")

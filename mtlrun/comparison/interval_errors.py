@@ -186,7 +186,8 @@ def interval_facts(
         A sentence about each kind of tasks.
     """
     is_shared = dataset.task_id is None
-    facts: dict[str, Any] = {"level": LEVEL, "coverage": {}}
+    coverage: dict[str, float] = {}
+    facts: dict[str, Any] = {"level": LEVEL, "coverage": coverage}
     lines = []
     n_tasks = dataset.n_tasks
     for kind, kind_errors in errors.items():
@@ -197,7 +198,7 @@ def interval_facts(
         is_inside = is_covered(kind_errors, n_tasks, is_shared=is_shared, is_new=is_new)
         share = float(is_inside.mean())
         facts[kind] = intervals.to_dict()
-        facts["coverage"][kind] = share
+        coverage[kind] = share
         if is_new and kind_errors.deviations is not None:
             scale = "the standard deviations of the model"
         elif is_new:

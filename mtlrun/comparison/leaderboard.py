@@ -378,7 +378,18 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
             ranks.append(ranks[-1])
         else:
             ranks.append(position + 1)
+    base = board.reference
     for rank, entry in zip(ranks, ranked, strict=True):
+        # Gain, low, high, p and "better in".
+        gain_cells: list[Any] = [None] * 5
+        if entry is base:
+            gain_cells[-1] = "reference"
+        elif base is not None:
+            gain = board.gain(entry, base)
+            if gain is not None:
+                n_better, n_tasks = gain.better
+                better = f"{n_better} of {n_tasks}"
+                gain_cells = [gain.value, gain.low, gain.high, gain.pvalue, better]
         grid.rows.append(
             [
                 rank,
@@ -386,7 +397,7 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
                 entry.family,
                 entry.score,
                 entry.score_std,
-                *_gain_cells(board, entry),
+                *gain_cells,
                 len(entry.scores),
                 fmean(entry.seconds),
             ]
@@ -398,19 +409,6 @@ def leaderboard_grid(board: Leaderboard) -> ReportTable:
             row = [None, entry.label, entry.family, *empty_numbers, state, 0, None]
             grid.rows.append(row)
     return grid
-
-
-def _gain_cells(board: Leaderboard, entry: ComparedMethod) -> list[Any]:
-    """Return gain, low, high, p and "better in" of a method."""
-    base = board.reference
-    if entry is base:
-        return [None, None, None, None, "reference"]
-    gain = None if base is None else board.gain(entry, base)
-    if gain is None:
-        return [None] * 5
-    n_better, n_tasks = gain.better
-    better = f"{n_better} of {n_tasks}"
-    return [gain.value, gain.low, gain.high, gain.pvalue, better]
 
 
 def task_grid(board: Leaderboard, limit: int | None = None) -> ReportTable:
@@ -445,8 +443,11 @@ def sections(board: Leaderboard) -> list[Section]:
     for entry in board.entries:
         texts = []
         for params in entry.chosen.values():
-            if params:
-                texts.append(_params_text(params))
+            parts = []
+            for name, value in params.items():
+                parts.append(f"{name.replace('estimator__', '')}={value}")
+            if parts:
+                texts.append(", ".join(parts))
         # Splits often choose the same parameters, which are listed once.
         chosen = "; ".join(dict.fromkeys(texts))
         notes = "; ".join([*entry.notes, *entry.errors])
@@ -499,7 +500,29 @@ def leaderboard_json(board: Leaderboard) -> str:
     for task, n_rows in zip(board.tasks, board.sizes, strict=True):
         tasks.append({"task": task, "rows": n_rows})
     without_score = [entry for entry in board.entries if entry.score is None]
-    entries = [*board.ranked(), *without_score]
+    base = board.reference
+    methods = []
+    for entry in [*board.ranked(), *without_score]:
+        gain = None
+        if base is not None and entry is not base and entry.losses:
+            gain = board.gain(entry, base)
+        methods.append(
+            {
+                "method": entry.label,
+                "kind": entry.family,
+                "score": entry.score,
+                "std": entry.score_std,
+                "gain": None if gain is None else _gain_json(gain, gain.pvalue),
+                "seconds": entry.seconds,
+                "fit_seconds": entry.fit_seconds,
+                "scores": entry.scores,
+                "inner": entry.inner,
+                "tasks": entry.tasks,
+                "chosen": entry.chosen,
+                "notes": entry.notes,
+                "errors": entry.errors,
+            }
+        )
     content = {
         "schema": SCHEMA,
         "title": board.title,
@@ -532,31 +555,9 @@ def leaderboard_json(board: Leaderboard) -> str:
         "tasks": tasks,
         "facts": board.facts,
         "left_out": board.left_out,
-        "methods": [_method_json(board, entry) for entry in entries],
+        "methods": methods,
     }
     return json_text(content)
-
-
-def _method_json(board: Leaderboard, entry: ComparedMethod) -> dict[str, Any]:
-    base = board.reference
-    gain = None
-    if base is not None and entry is not base and entry.losses:
-        gain = board.gain(entry, base)
-    return {
-        "method": entry.label,
-        "kind": entry.family,
-        "score": entry.score,
-        "std": entry.score_std,
-        "gain": None if gain is None else _gain_json(gain, gain.pvalue),
-        "seconds": entry.seconds,
-        "fit_seconds": entry.fit_seconds,
-        "scores": entry.scores,
-        "inner": entry.inner,
-        "tasks": entry.tasks,
-        "chosen": entry.chosen,
-        "notes": entry.notes,
-        "errors": entry.errors,
-    }
 
 
 def _tested_gain_json(gain: Gain | SmallestGain | None) -> dict[str, Any] | None:
@@ -581,13 +582,6 @@ def _gain_json(gain: Gain | SmallestGain, pvalue: float) -> dict[str, Any]:
         "better": n_better,
         "of": n_tasks,
     }
-
-
-def _params_text(params: dict[str, Any]) -> str:
-    parts = []
-    for name, value in params.items():
-        parts.append(f"{name.replace('estimator__', '')}={value}")
-    return ", ".join(parts)
 
 
 # ---------------------------------------------------------------- gain by training rows
@@ -661,8 +655,8 @@ def curve_grid(curve: pd.DataFrame) -> ReportTable:
     }
     columns = [Column(name, kinds.get(name, "score")) for name in curve.columns]
     grid = ReportTable(columns)
-    for row in curve.itertuples(index=False):
-        grid.rows.append([None if pd.isna(value) else value for value in row])
+    known_values = curve.astype(object).where(curve.notna(), None)
+    grid.rows += map(list, known_values.itertuples(index=False))
     return grid
 
 

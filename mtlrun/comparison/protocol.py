@@ -146,7 +146,16 @@ class Protocol:
         )
         if n_folds < 2 or dataset.source.keys() & {TIME, ORDER}:
             return protocol
-        n_repeats = protocol._n_distinct_repeats(dataset, options.repeats)
+        partitions = set()
+        for repeat in range(options.repeats):
+            seed = protocol._split_seed(dataset, repeat * n_folds)
+            repeated_folds = fold_rows(dataset, n_folds, seed)
+            partition = frozenset(test.tobytes() for _, test in repeated_folds)
+            # The same folds, counted twice, would only narrow the intervals.
+            if partition in partitions:
+                break
+            partitions.add(partition)
+        n_repeats = len(partitions)
         return replace(
             protocol,
             n_splits=n_folds * n_repeats,
@@ -166,22 +175,6 @@ class Protocol:
             _, test = self.rows(dataset, trial)
             has_auc |= ~one_class(dataset.subset(test))
         return bool(np.mean(has_auc) < 0.5)
-
-    def _n_distinct_repeats(self, dataset: Dataset, n_repeats: int) -> int:
-        """Return the number of repeats until one has the folds of an earlier one.
-
-        The same folds, counted twice, would only narrow the intervals.
-        """
-        n_folds = self.split.folds or 0
-        partitions = set()
-        for repeat in range(n_repeats):
-            seed = self._split_seed(dataset, repeat * n_folds)
-            folds = fold_rows(dataset, n_folds, seed)
-            partition = frozenset(test.tobytes() for _, test in folds)
-            if partition in partitions:
-                return repeat
-            partitions.add(partition)
-        return n_repeats
 
     @property
     def train(self) -> float:
@@ -391,30 +384,29 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
                 "chosen on another one"
             )
             raise DataError(text, f"Choose another column with --{unit}.")
-        if not list(fold_rows(train_data, protocol.n_inner_folds, protocol.seed)):
-            raise _nothing_to_search(train_data)
-
-
-def _nothing_to_search(train_data: Dataset) -> DataError:
-    """Return the error for training rows without a fold to choose parameters on."""
-    if TIME in train_data.source or ORDER in train_data.source:
-        return DataError(
-            "all training rows have the same time, so parameters cannot be chosen on "
-            "later ones",
-            "Choose another column with --time.",
+        if list(fold_rows(train_data, protocol.n_inner_folds, protocol.seed)):
+            continue
+        text = (
+            "no task has two training rows in some split, so parameters cannot be "
+            "chosen on other rows of known tasks"
         )
-    if GROUP in train_data.source:
-        return DataError(
-            "no task has rows of two groups among some training rows, so parameters "
-            "cannot be chosen on other rows of known tasks",
-            "Choose another column with --group, or --new-tasks, which tests whole "
-            "tasks.",
-        )
-    return DataError(
-        "no task has two training rows in some split, so parameters cannot be chosen "
-        "on other rows of known tasks",
-        _NOTHING_TO_TEST[NEW_ROWS][1],
-    )
+        remedy = _NOTHING_TO_TEST[NEW_ROWS][1]
+        if TIME in train_data.source or ORDER in train_data.source:
+            text = (
+                "all training rows have the same time, so parameters cannot be chosen "
+                "on later ones"
+            )
+            remedy = "Choose another column with --time."
+        elif GROUP in train_data.source:
+            text = (
+                "no task has rows of two groups among some training rows, so "
+                "parameters cannot be chosen on other rows of known tasks"
+            )
+            remedy = (
+                "Choose another column with --group, or --new-tasks, which tests "
+                "whole tasks."
+            )
+        raise DataError(text, remedy)
 
 
 #: Questions that a comparison answers.
@@ -512,10 +504,27 @@ def facts_of(
         *_data_facts(dataset),
         *_target_facts(dataset, protocol, roles),
         _question_fact(dataset),
-        *_split_facts(dataset, protocol, roles),
+        _split_fact(dataset, protocol, roles),
+        *_untested_facts(dataset, protocol),
     ]
+    if protocol.split.folds is not None:
+        sentence = short_tasks(dataset, protocol.split.folds)
+        if sentence:
+            facts.append(sentence)
+    facts.append(
+        f"parameters are chosen by {protocol.n_inner_folds}-fold cross-validation on "
+        "the training rows"
+    )
     if dataset.levels:
-        facts += _level_facts(dataset, roles, candidates)
+        nested = nested_levels(dataset)
+        users = listed([c.label for c in candidates if c.features == TABLE_WITH_LEVELS])
+        for name, codes in dataset.levels.items():
+            n_groups = counted(len(np.unique(codes)), "group")
+            how = "nested in" if name in nested else "crossed with"
+            line = f"{n_groups} of {name!r} are {how} the tasks; used by {users} alone"
+            if name == roles.group:
+                line += "; tested rows are of groups without training rows"
+            facts.append(line)
     if roles.unseen == "mean":
         facts.append(
             "tasks without training rows are predicted with the mean of all task models"
@@ -619,38 +628,6 @@ def _target_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[st
             f"{protocol.metric}: errors in units of the variance of the task, that of "
             "small tasks shrunken towards the average, as in the gain"
         )
-    return facts
-
-
-def _split_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
-    """Return lines about the splits of the comparison and of the searches."""
-    facts = [_split_fact(dataset, protocol, roles)]
-    facts += _untested_facts(dataset, protocol)
-    if protocol.split.folds is not None:
-        sentence = short_tasks(dataset, protocol.split.folds)
-        if sentence:
-            facts.append(sentence)
-    facts.append(
-        f"parameters are chosen by {protocol.n_inner_folds}-fold cross-validation on "
-        "the training rows"
-    )
-    return facts
-
-
-def _level_facts(
-    dataset: Dataset, roles: Roles, candidates: list[Candidate]
-) -> list[str]:
-    """Return lines about the further groups, and the methods that use them."""
-    nested = nested_levels(dataset)
-    users = listed([c.label for c in candidates if c.features == TABLE_WITH_LEVELS])
-    facts = []
-    for name, codes in dataset.levels.items():
-        n_groups = counted(len(np.unique(codes)), "group")
-        how = "nested in" if name in nested else "crossed with"
-        line = f"{n_groups} of {name!r} are {how} the tasks; used by {users} alone"
-        if name == roles.group:
-            line += "; tested rows are of groups without training rows"
-        facts.append(line)
     return facts
 
 

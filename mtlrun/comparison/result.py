@@ -18,11 +18,6 @@ import numpy as np
 import pandas as pd
 import yaml
 
-from mtlrun.comparison.coefficients import (
-    MAX_SHOWN_FEATURES,
-    coefficient_table,
-    is_common,
-)
 from mtlrun.comparison.gallery import (
     PICTURES_FILE,
     PREDICTIONS_FILE,
@@ -64,9 +59,11 @@ from mtlrun.model.train import Trained, save_training
 from mtlrun.show.pictures import Interval, Picture, PictureError, ShrinkagePicture
 from mtlrun.show.quantities import NMSE
 from mtlrun.show.report_table import (
+    Column,
     ReportTable,
     Section,
     csv_grid,
+    fixed_kind,
     html_block,
     text_lines,
 )
@@ -309,9 +306,10 @@ class Comparison:
         if self.curve is None:
             return pictures
         intervals = []
-        for row in self.curve.dropna(subset=["gain"]).to_dict("records"):
-            name = f"{row['rows per task']:g} rows ({row['part']:.0%})"
-            intervals.append(Interval(name, row["gain"], row["low"], row["high"]))
+        curve = self.curve.rename(columns={"rows per task": "n_rows"})
+        for row in curve.dropna(subset=["gain"]).itertuples():
+            name = f"{row.n_rows:g} rows ({row.part:.0%})"
+            intervals.append(Interval(name, row.gain, row.low, row.high))
         return replace(pictures, curve_gains=intervals)
 
     def plot_curve(self, ax: Any = None) -> Any:
@@ -966,7 +964,25 @@ def store_table(
                 value = list(value)
             options[key] = value
     if folder is not None:
-        _write_card(folder, dataset, options, files)
+        entries = []
+        for file in files:
+            entries.append(
+                {"name": file.name, "sha256": file.sha256, "bytes": file.n_bytes}
+            )
+        card = {
+            "schema": 1,
+            "id": dataset.id,
+            "title": dataset.title,
+            "task_type": dataset.task_type,
+            "design": "shared" if dataset.task_id is None else "ragged",
+            "reader": {"name": READER, "options": options},
+            "folder": dataset.id,
+            "files": entries,
+            "license": "that of the user's data",
+            "citation": "none",
+        }
+        text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
+        write_atomic(folder / "cards" / f"{dataset.id}.yaml", text)
         if source.has_frames:
             stored = load_dataset(dataset.id, data_dir=folder)
             is_same = (
@@ -992,31 +1008,6 @@ def _with_sheet(name: str, table: Table) -> str:
     if table.source is None or not table.source.sheet:
         return name
     return f"{name}{SHEET}{table.source.sheet}"
-
-
-def _write_card(
-    folder: Path, dataset: Dataset, options: dict[str, Any], files: list[StoredFile]
-) -> None:
-    """Write the card of a stored table into its data directory."""
-    entries = []
-    for file in files:
-        entries.append(
-            {"name": file.name, "sha256": file.sha256, "bytes": file.n_bytes}
-        )
-    card = {
-        "schema": 1,
-        "id": dataset.id,
-        "title": dataset.title,
-        "task_type": dataset.task_type,
-        "design": "shared" if dataset.task_id is None else "ragged",
-        "reader": {"name": READER, "options": options},
-        "folder": dataset.id,
-        "files": entries,
-        "license": "that of the user's data",
-        "citation": "none",
-    }
-    text = yaml.safe_dump(jsonable(card), sort_keys=False, allow_unicode=True)
-    write_atomic(folder / "cards" / f"{dataset.id}.yaml", text)
 
 
 def _store(
@@ -1075,3 +1066,51 @@ def _drawn(picture: Picture, ax: Any) -> Any:
 def _frame(table: ReportTable) -> pd.DataFrame:
     """Return a table of a report as a data frame."""
     return pd.DataFrame(table.rows, columns=[column.name for column in table.columns])
+
+
+# ---------------------------------------------------------------- coefficients
+
+#: Features in the table of coefficients on the page.
+MAX_SHOWN_FEATURES = 12
+
+
+def coefficient_frame(
+    tasks: Sequence[str],
+    intercepts: np.ndarray,
+    coef: np.ndarray,
+    features: Sequence[str],
+) -> pd.DataFrame:
+    """Return a row per task with its intercept and coefficients.
+
+    A feature that is called "task" or "intercept" gets another name.
+    """
+    return pd.DataFrame(
+        np.column_stack([intercepts, coef]),
+        index=pd.Index(tasks, name="task"),
+        columns=["intercept", *distinct(features, ("task", "intercept"))],
+    )
+
+
+def is_common(coefficients: pd.DataFrame) -> bool:
+    """Whether several tasks have the same intercept and coefficients."""
+    is_equal = coefficients == coefficients.iloc[0]
+    return len(coefficients) > 1 and bool(is_equal.all(axis=None))
+
+
+def coefficient_table(coefficients: pd.DataFrame) -> ReportTable:
+    """Return the intercept and the features with the largest coefficients.
+
+    A model that is the same for all tasks has a single row.
+    """
+    if is_common(coefficients):
+        coefficients = coefficients.iloc[:1].set_axis(["all tasks"])
+    features = coefficients.drop(columns="intercept")
+    sizes = features.abs().mean().sort_values(ascending=False, kind="stable")
+    names = ["intercept", *sizes.index[:MAX_SHOWN_FEATURES]]
+    columns = []
+    for name in names:
+        columns.append(Column(sanitize(name), fixed_kind(coefficients[name])))
+    rows = []
+    for task, values in coefficients[names].iterrows():
+        rows.append([sanitize(str(task)), *map(float, values)])
+    return ReportTable.of("task", *columns, rows=rows)

@@ -402,9 +402,7 @@ class CompareSchedule:
             for label, distance in result.stopped.items():
                 self.entries[label].stopped[split] = distance
             for label, survivors in result.survivors.items():
-                if (label, split) in self.halved:
-                    survivors = self._better_half(means[label], survivors)
-                self._drop_candidates((label, split), survivors)
+                self._drop_candidates((label, split), means[label], survivors)
 
     def _has_time_to_race(self) -> bool:
         """Whether the searches of the race leave enough time until the deadline."""
@@ -419,22 +417,26 @@ class CompareSchedule:
         searches = (job.search for job in self.jobs.values())
         return next(search.folds for search in searches if search is not None)
 
-    def _better_half(
-        self, means: Sequence[float | None], survivors: Sequence[int]
-    ) -> list[int]:
-        """Return the survivors among the better half of all candidates."""
-        greater = get_metric(self.evaluation.metric).greater_is_better
-        scored = []
-        for position in survivors:
-            score = means[position]
-            if score is not None:
-                scored.append((score, position))
-        scored.sort(reverse=greater)
-        n_kept = math.ceil(len(means) / 2)
-        return sorted(position for _, position in scored[:n_kept])
+    def _drop_candidates(
+        self,
+        key: MethodSplit,
+        means: Sequence[float | None],
+        survivors: Sequence[int],
+    ) -> None:
+        """Restrict the search of a method to the survivors among its candidates.
 
-    def _drop_candidates(self, key: MethodSplit, survivors: Sequence[int]) -> None:
-        """Restrict the search of a method to some of its candidates."""
+        After halving, they are among the better half of all candidates.
+        """
+        if key in self.halved:
+            greater = get_metric(self.evaluation.metric).greater_is_better
+            scored = []
+            for position in survivors:
+                score = means[position]
+                if score is not None:
+                    scored.append((score, position))
+            scored.sort(reverse=greater)
+            n_kept = math.ceil(len(means) / 2)
+            survivors = sorted(position for _, position in scored[:n_kept])
         job = self.jobs[key]
         assert job.search is not None
         n_candidates = math.prod(len(values) for values in job.search.grid.values())
@@ -724,7 +726,16 @@ def _fit_seconds(candidate: Candidate, dataset: Dataset, train: float) -> float:
     if label == SINGLE_KERNEL_RIDGE:
         return 5e-4 * T
     if is_smooth(label):
-        return _smooth_seconds(label, dataset, rows, slow)
+        is_single = "Independent" in label
+        if dataset.task_id is None:
+            # Every target is fitted twice, with up to 300 features and curves.
+            n_features = min(d, n) + 9 * d * (d <= 40) + 300
+            n_forests = T if is_single else 1
+            return n_forests * (0.3 + 4e-6 * n * d) + T * 1.5e-9 * n_features**3
+        # Evaluations cost rows x features^2, and the variances need 4,000 rows at most.
+        n_features = 9 * min(d, 40)
+        n_features += 50 if is_single else 350
+        return slow / 4 * (0.02 + 7e-9 * min(rows, 4000.0) * n_features**2)
     if label.startswith("Hierarchical"):
         return slow * (0.015 + 1.5e-7 * T * min(d + 1.0, rows / T) ** 3)
     if label == "IndependentLasso":
@@ -737,22 +748,6 @@ def _fit_seconds(candidate: Candidate, dataset: Dataset, train: float) -> float:
         return slow * seconds
     seconds = 1.5e-3 if label.startswith(TWO_PENALTIES) else 9e-4
     return slow * seconds * (1 + T * d / 900)
-
-
-def _smooth_seconds(label: str, dataset: Dataset, rows: float, slow: float) -> float:
-    """Return the usual seconds of a fit of a smooth model or one of its baselines."""
-    n, d = dataset.X.shape
-    T = dataset.n_tasks
-    is_single = "Independent" in label
-    if dataset.task_id is None:
-        # Every target is fitted twice, with up to 300 features and curves.
-        n_features = min(d, n) + 9 * d * (d <= 40) + 300
-        n_forests = T if is_single else 1
-        return n_forests * (0.3 + 4e-6 * n * d) + T * 1.5e-9 * n_features**3
-    # Evaluations cost rows x features^2, and the variances need 4,000 rows at most.
-    n_features = 9 * min(d, 40)
-    n_features += 50 if is_single else 350
-    return slow / 4 * (0.02 + 7e-9 * min(rows, 4000.0) * n_features**2)
 
 
 def remaining_seconds(

@@ -122,22 +122,8 @@ def make_tasks(dataset: Dataset, tasks: str | Mapping[str, Any] | None) -> Datas
             f"{dataset.id or 'this data set'} is {dataset.task_type}, not multi-class: "
             "it has its tasks already"
         )
-    rows, labels, names = _chosen_rows(dataset, options)
-    if options.make == ONE_VS_REST:
-        Y = np.where(labels[:, None] == np.arange(len(names)), 1.0, -1.0)
-        return _remade(dataset, rows, Y, names, labels)
-    if options.make == ONE_VS_ONE:
-        return _pair_tasks(dataset, rows, labels, names, options)
-    return _remade(dataset, rows, labels.astype(np.int64), names)
-
-
-def _chosen_rows(
-    dataset: Dataset, options: ClassTasks
-) -> tuple[Array, Array, list[str]]:
-    """Return the chosen rows, their new class numbers and the class names."""
-    if options.classes is None:
-        names = dataset.tasks
-    else:
+    names = dataset.tasks
+    if options.classes is not None:
         names = [str(c) for c in options.classes]
     for name in names:
         if name not in dataset.tasks:
@@ -153,16 +139,24 @@ def _chosen_rows(
     if options.per_class is not None:
         check_sizes(per_class=options.per_class)
         # The draw of a class does not depend on which other classes are kept.
-        chosen = [
+        drawn = [
             class_rows(dataset.y, c, options.seed)[: options.per_class]
             for c in np.unique(dataset.y)
         ]
-        rows = np.sort(np.concatenate(chosen))
+        rows = np.sort(np.concatenate(drawn))
     new_labels = np.full(len(dataset.tasks), -1)
     for new_label, name in enumerate(names):
         new_labels[dataset.tasks.index(name)] = new_label
     labels = new_labels[dataset.y[rows]]
-    return rows[labels >= 0], labels[labels >= 0], list(names)
+    rows = rows[labels >= 0]
+    labels = labels[labels >= 0]
+    names = list(names)
+    if options.make == ONE_VS_REST:
+        Y = np.where(labels[:, None] == np.arange(len(names)), 1.0, -1.0)
+        return _remade(dataset, rows, Y, names, labels)
+    if options.make == ONE_VS_ONE:
+        return _pair_tasks(dataset, rows, labels, names, options)
+    return _remade(dataset, rows, labels.astype(np.int64), names)
 
 
 def _pair_tasks(

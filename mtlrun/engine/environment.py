@@ -32,20 +32,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl"
 @lru_cache(maxsize=1)
 def host_info() -> dict[str, Any]:
     """Return the description of interpreter and machine that all records contain."""
-    return {
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "blas": _blas_libraries(),
-        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": _cpu_model(),
-        "cores": _cores(),
-        "ram_gb": _ram_gb(),
-    }
-
-
-def _blas_libraries() -> list[str]:
-    """Return the names and versions of the BLAS libraries in use."""
-    # Libraries are listed only after they have been loaded.
+    # BLAS libraries are listed only after they have been loaded.
     for name in ("numpy", "scipy.linalg"):
         importlib.import_module(name)
     threadpoolctl = importlib.import_module("threadpoolctl")
@@ -54,7 +41,23 @@ def _blas_libraries() -> list[str]:
         if pool.get("user_api") == "blas":
             version = pool.get("version") or ""
             libraries.add(f"{pool.get('internal_api')} {version}".strip())
-    return sorted(libraries)
+    cores = os.cpu_count()
+    if hasattr(os, "sched_getaffinity"):
+        # This process may not use all of them.
+        cores = len(os.sched_getaffinity(0))
+    ram_gb = None
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        ram_gb = round(n_bytes / 2**30, 1)
+    return {
+        "python": platform.python_version(),
+        "packages": {name: _version(name) for name in PACKAGES},
+        "blas": sorted(libraries),
+        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "cpu": _cpu_model(),
+        "cores": cores,
+        "ram_gb": ram_gb,
+    }
 
 
 def source_info() -> dict[str, Any]:
@@ -67,27 +70,25 @@ def source_info() -> dict[str, Any]:
         commit, other than results, which the run itself writes. The last two are None
         if there is no checkout.
     """
-    info: dict[str, Any] = {
-        "mtlrun": _version("mtlrun"),
-        "commit": None,
-        "dirty": None,
-    }
+    commit = None
+    changes = None
     root = checkout_dir()
-    if root is None or not (root / ".git").exists():
-        return info
-    info["commit"] = _git(root, "rev-parse", "HEAD")
-    changes = _git(
-        root,
-        "status",
-        "--porcelain",
-        "--untracked-files=no",
-        "--",
-        ".",
-        ":(exclude)results",
-    )
-    if changes is not None:
-        info["dirty"] = bool(changes)
-    return info
+    if root is not None and (root / ".git").exists():
+        commit = _git(root, "rev-parse", "HEAD")
+        changes = _git(
+            root,
+            "status",
+            "--porcelain",
+            "--untracked-files=no",
+            "--",
+            ".",
+            ":(exclude)results",
+        )
+    return {
+        "mtlrun": _version("mtlrun"),
+        "commit": commit,
+        "dirty": None if changes is None else bool(changes),
+    }
 
 
 @lru_cache(maxsize=1)
@@ -113,12 +114,20 @@ def now() -> str:
 def command_line() -> list[str]:
     """Return the arguments of the command without addresses and folders of the user.
 
-    See `private_path`.
+    See `private_path`. Paths may follow ``=``, a comma or a short option, as in
+    ``--set=a=/b,c=/d``.
     """
     if not sys.argv:
         return []
     program, *arguments = sys.argv
-    return [Path(program).name, *map(_without_folders, arguments)]
+    line = [Path(program).name]
+    for argument in arguments:
+        parts = [argument]
+        if not Path(argument).is_absolute():
+            without_hosts = _ADDRESS.sub(r"\1...", argument)
+            parts = re.split(r"([=,]|^-[a-zA-Z](?=/))", without_hosts)
+        line.append("".join(map(private_path, parts)))
+    return line
 
 
 def private_path(path: str) -> str:
@@ -135,21 +144,6 @@ def private_path(path: str) -> str:
     folder = str(absolute.parent).encode(errors="surrogatepass")
     folder_hash = hashlib.sha256(folder).hexdigest()[:8]
     return f"{folder_hash}/{absolute.name}"
-
-
-def _without_folders(argument: str) -> str:
-    """Return an argument of a command without folders of the user and hosts.
-
-    Paths may follow ``=``, a comma or a short option, as in ``--set=a=/b,c=/d``.
-    """
-    if Path(argument).is_absolute():
-        return private_path(argument)
-    without_hosts = _ADDRESS.sub(r"\1...", argument)
-    parts = []
-    for part in re.split(r"([=,]|^-[a-zA-Z](?=/))", without_hosts):
-        is_separator = part in ("=", ",", "")
-        parts.append(part if is_separator else private_path(part))
-    return "".join(parts)
 
 
 def _version(package: str) -> str | None:
@@ -190,18 +184,3 @@ def _cpu_model() -> str:
             )
             return process.stdout.strip()
     return platform.processor() or platform.machine()
-
-
-def _cores() -> int | None:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()
-
-
-def _ram_gb() -> float | None:
-    try:
-        n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return round(n_bytes / 2**30, 1)
-    except (AttributeError, ValueError, OSError):
-        return None

@@ -86,7 +86,23 @@ class TaskRows:
                 return self.fit_alone(estimator)
         # The steps of `BaseMTL.fit`, with rows that other models have read.
         check_params(estimator, estimator._rules)
-        data, attributes = self._data(estimator)
+        kind = (
+            type(estimator)._read_X,
+            type(estimator)._read_y,
+            type(estimator)._all_weights,
+            repr(getattr(estimator, "class_weight", None)),
+        )
+        if kind not in self._data_by_kind:
+            reader = clone(estimator)
+            data = reader._prepare(
+                self.X, self.y, task_id=self.task_id, sample_weight=self.weights
+            )
+            data.share_decompositions()
+            attributes = dict(vars(reader))
+            for name in reader.get_params(deep=False):
+                attributes.pop(name, None)
+            self._data_by_kind[kind] = (data, attributes)
+        data, attributes = self._data_by_kind[kind]
         vars(estimator).update(attributes)
         estimator._require_memory(data)
         estimator._publish(estimator._fit_data(data))
@@ -114,30 +130,14 @@ class TaskRows:
         if self.task_id is None:
             scores = estimator._scores_of_tasks(self._design)
             return np.asarray(estimator._of_all_tasks(scores))
-        codes = self._codes_of(estimator.tasks_, estimator.unseen)
+        # The models of a search share one array of tasks.
+        tasks = estimator.tasks_
+        key = (id(tasks), estimator.unseen)
+        if key not in self._codes:
+            codes = task_codes(np.asarray(self.task_id), tasks, estimator.unseen)
+            self._codes[key] = (tasks, codes)
+        _, codes = self._codes[key]
         return np.asarray(estimator._scores_of_rows(self._design, codes))
-
-    def _data(self, estimator: BaseMTL) -> tuple[TaskData, dict[str, Any]]:
-        """Return the rows as a model reads them, and the attributes that reading
-        sets.
-        """
-        kind = (
-            type(estimator)._read_X,
-            type(estimator)._read_y,
-            type(estimator)._all_weights,
-            repr(getattr(estimator, "class_weight", None)),
-        )
-        if kind not in self._data_by_kind:
-            reader = clone(estimator)
-            data = reader._prepare(
-                self.X, self.y, task_id=self.task_id, sample_weight=self.weights
-            )
-            data.share_decompositions()
-            attributes = dict(vars(reader))
-            for name in reader.get_params(deep=False):
-                attributes.pop(name, None)
-            self._data_by_kind[kind] = (data, attributes)
-        return self._data_by_kind[kind]
 
     @cached_property
     def _scaled(self) -> tuple[TaskRows, Array, Array]:
@@ -158,18 +158,6 @@ class TaskRows:
         if values.dtype.kind in "biu":
             return True
         return values.dtype.kind == "f" and bool(np.isfinite(values).all())
-
-    def _codes_of(self, tasks: Array, unseen: str) -> Array:
-        """Return the positions of the tasks of the rows in an array of tasks.
-
-        The models of a search share one array of tasks.
-        """
-        key = (id(tasks), unseen)
-        if key not in self._codes:
-            assert self.task_id is not None
-            codes = task_codes(np.asarray(self.task_id), tasks, unseen)
-            self._codes[key] = (tasks, codes)
-        return self._codes[key][1]
 
 
 def _reads_like_base(estimator: Any) -> bool:
@@ -322,25 +310,24 @@ class TrainTestData:
             values = self._labels(estimator, scores)
         options: dict[str, Any] = {}
         if self.test.task_id is not None:
-            options["task_id"] = self.test.task_id
-            options["tasks"] = range(self.test.n_tasks)
+            tasks = range(self.test.n_tasks)
+            options = {"task_id": self.test.task_id, "tasks": tasks}
         if metric.task_variance:
-            options["variance"] = self.variance
+            options |= {"variance": self.variance}
         if metric.shrinks_variance:
-            options["variance"] = self.shrunken_variance
-        per_task = metric(
-            self.test.y,
-            np.asarray(values),
-            weights=self.test.source.get(WEIGHT),
-            **options,
-        )
+            options |= {"variance": self.shrunken_variance}
+        weights = self.test.source.get(WEIGHT)
+        per_task = metric(self.test.y, np.asarray(values), weights=weights, **options)
         # Other tasks predict new tasks, which have no training labels.
         if metric.name in NEEDS_BOTH_CLASSES and NEW_TASK not in self.test.source:
             per_task = np.where(self.one_class, np.nan, per_task)
+        observed = (~np.isnan(self.test.y)).astype(float)
+        if weights is not None:
+            observed *= weights if observed.ndim == 1 else weights[:, np.newaxis]
+        # The number of targets of each task, or the sum of their weights.
+        sizes = self.test.sum_by_task(observed)
         mean, undefined = average(
-            per_task,
-            _task_sizes(self.test),
-            "sample" if how == "sample" else "task",
+            per_task, sizes, "sample" if how == "sample" else "task"
         )
         return Scores(mean, undefined, per_task)
 
@@ -401,15 +388,6 @@ def _rows(dataset: Dataset) -> TaskRows:
         dataset.source.get(WEIGHT),
         dataset.source.get(GROUP),
     )
-
-
-def _task_sizes(dataset: Dataset) -> np.ndarray:
-    """Return the number of targets of each task, or the sum of their weights."""
-    observed = (~np.isnan(dataset.y)).astype(float)
-    weights = dataset.source.get(WEIGHT)
-    if weights is not None:
-        observed *= weights if observed.ndim == 1 else weights[:, np.newaxis]
-    return dataset.sum_by_task(observed)
 
 
 def _variances(dataset: Dataset, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -30,12 +30,13 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
-from mtlrun.catalog.analysis import AnalysisResult, Declaration, analysis_path
+from mtlrun.catalog.analysis import AnalysisResult, analysis_path
+from mtlrun.catalog.method import without_empty
 from mtlrun.catalog.registry import build, load_class
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
 from mtlrun.engine.environment import host_info
-from mtlrun.engine.evaluation import Scores, TrainTestData
+from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import (
     HALVING,
     Features,
@@ -45,11 +46,17 @@ from mtlrun.engine.job import (
     strong_to_weak,
     with_params,
 )
-from mtlrun.engine.record import Record, SearchResult, Seconds, candidates
+from mtlrun.engine.record import (
+    Record,
+    SearchResult,
+    Seconds,
+    SolverOutcome,
+    candidates,
+)
 from mtlrun.errors import DataError, listed, one_line
 from mtlrun.metrics import get_metric
 from mtlrun.parallel.status import NOT_CONVERGED, OK
-from mtlrun.utils.io import sha256_json
+from mtlrun.utils.io import sha256_json, stored_fields
 from mtlrun.utils.plugins import import_named
 from mtlrun.utils.processes import limited_threads
 
@@ -123,10 +130,17 @@ def fit_job(
         )
     metrics = {}
     per_task = {}
+    counts = {
+        "n_tasks": part.train.n_tasks,
+        "n_train": part.train.n_samples,
+        "n_test": part.test.n_samples,
+        "one_class_train": int(part.one_class.sum()),
+    }
     for name, result in results.items():
         metrics[name] = result.mean
         per_task[name] = result.per_task.tolist()
-    converged, solver = _solver_info(fit)
+        counts[f"undefined_{name}"] = result.undefined
+    solver = _solver_outcome(fit)
     seconds = Seconds(
         fit=fit.seconds,
         fit_all=fit.all_seconds,
@@ -138,15 +152,15 @@ def fit_job(
         seconds.blocks_sum = float(np.sum(block_seconds))
         seconds.blocks_max = float(np.max(block_seconds))
     record = job.record(
-        status=OK if converged else NOT_CONVERGED,
+        status=OK if solver.converged else NOT_CONVERGED,
         log=_log(fit.warnings),
         params=params,
         metrics=metrics,
         per_task=per_task,
-        counts=_counts(part, results),
+        counts=counts,
         seconds=seconds,
         solver={
-            **solver,
+            **stored_fields(solver),
             **_truth_error(fit.model, part),
             **_robust_parts(fit.model, part),
         },
@@ -179,7 +193,13 @@ def score_candidates(job: Job, data: Dataset) -> Record:
     assert job.search is not None
     start_time = time.perf_counter()
     all_params = candidates(job.search.grid)
-    warm_start = len(all_params) > 1 and _can_start_warm(job)
+    # Ensembles and networks cannot start from the solution for other parameters: with
+    # `warm_start` they extend the model that they have.
+    path = job.method.estimator
+    is_extended = path.startswith(("sklearn.ensemble", "sklearn.neural_network"))
+    names = inspect.signature(load_class(path)).parameters
+    warm_start = len(all_params) > 1 and "warm_start" in names
+    warm_start &= not is_extended and "n_estimators" not in names
     score = _score_by_halving if job.search.on == HALVING else _score_on_fold
     with limited_threads(1):
         results = score(job, data, all_params, warm_start)
@@ -258,7 +278,12 @@ def prepare_rows(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     key = (id(data), job.split, fold, job.features)
     if key not in _prepared:
         part, step = train_test_data(job, data)
-        new_rows = _PreparedRows(data, part, step, _estimate_bytes(part))
+        n_bytes = part.train.y.nbytes + part.test.y.nbytes
+        for X in (part.train.X, part.test.X):
+            n_bytes += X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes
+        # Solvers keep copies and decompositions of the rows: the factor is a rough
+        # allowance.
+        new_rows = _PreparedRows(data, part, step, 4 * n_bytes)
         total_bytes = new_rows.n_bytes
         total_bytes += sum(rows.n_bytes for rows in _prepared.values())
         while _prepared and total_bytes > MAX_PREPARED_BYTES:
@@ -268,17 +293,6 @@ def prepare_rows(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
         _prepared[key] = new_rows
     _prepared.move_to_end(key)
     return _prepared[key].part, _prepared[key].step
-
-
-def _estimate_bytes(part: TrainTestData) -> int:
-    """Return the approximate bytes of prepared rows, with what solvers keep of them.
-
-    Solvers keep copies and decompositions of the rows. The factor is a rough allowance.
-    """
-    n_bytes = part.train.y.nbytes + part.test.y.nbytes
-    for X in (part.train.X, part.test.X):
-        n_bytes += X.data.nbytes + X.indices.nbytes if issparse(X) else X.nbytes
-    return int(4 * n_bytes)
 
 
 def with_features(
@@ -474,10 +488,17 @@ def _timed_fit(
     all_warnings = []
     for _ in range(timing.repeats):
         model = make_model()
-        with collect_warnings() as texts, _no_garbage_collection():
-            start_time = time.perf_counter()
-            model = fit(model)
-            all_seconds.append(time.perf_counter() - start_time)
+        with collect_warnings() as texts:
+            # As `timeit`, measure without garbage collection.
+            was_enabled = gc.isenabled()
+            gc.disable()
+            try:
+                start_time = time.perf_counter()
+                model = fit(model)
+                all_seconds.append(time.perf_counter() - start_time)
+            finally:
+                if was_enabled:
+                    gc.enable()
         models.append(model)
         all_warnings.append(texts)
     by_seconds = sorted(range(timing.repeats), key=all_seconds.__getitem__)
@@ -488,18 +509,6 @@ def _timed_fit(
         all_seconds,
         all_warnings[middle],
     )
-
-
-@contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Pause Python's garbage collection, as `timeit` does."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -513,19 +522,6 @@ def _without_seeds(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- searches
-
-
-def _can_start_warm(job: Job) -> bool:
-    """Whether `fit` can start from the solution for other parameters.
-
-    Ensembles and networks cannot: with `warm_start` they extend the model that they
-    have, even if the parameters have changed.
-    """
-    path = job.method.estimator
-    if path.startswith(("sklearn.ensemble", "sklearn.neural_network")):
-        return False
-    names = inspect.signature(load_class(path)).parameters
-    return "warm_start" in names and "n_estimators" not in names
 
 
 @dataclass
@@ -586,24 +582,16 @@ def _score_by_halving(
 
     summaries = []
     for position, fold_results in enumerate(results):
-        score = means.get(position) if position in remaining else None
-        summaries.append(_summarize_folds(fold_results, score))
+        summary = _CandidateResult()
+        if position in remaining:
+            summary.score = means.get(position)
+        for result in fold_results:
+            if result.undefined is not None:
+                summary.undefined = max(summary.undefined or 0, result.undefined)
+            summary.error = summary.error or result.error
+            summary.not_converged |= result.not_converged
+        summaries.append(summary)
     return summaries
-
-
-def _summarize_folds(
-    results: list[_CandidateResult], score: float | None
-) -> _CandidateResult:
-    """Return the result of a candidate on several folds, with its mean score."""
-    errors = [result.error for result in results if result.error]
-    n_undefined = [result.undefined for result in results]
-    defined = [count for count in n_undefined if count is not None]
-    return _CandidateResult(
-        score=score,
-        undefined=max(defined, default=None),
-        error=next(iter(errors), None),
-        not_converged=any(result.not_converged for result in results),
-    )
 
 
 def _score_on_fold(
@@ -649,7 +637,14 @@ def _score_candidate(
     model = None
     with collect_warnings() as texts:
         try:
-            unfitted = _candidate_model(job, params, previous, warm_start)
+            if previous is not None:
+                unfitted = previous.set_params(**params)
+            else:
+                all_params = with_params(job.method.params, params)
+                if warm_start:
+                    all_params["warm_start"] = True
+                path = job.method.estimator
+                unfitted = build({"estimator": path, "params": all_params})
             model = part.rows.fit(unfitted)
             test_scores = part.predict(model, many=True)
             scores = part.score(model, test_scores, [metric], job.scoring.average)
@@ -668,34 +663,7 @@ def _score_candidate(
     return model, result
 
 
-def _candidate_model(
-    job: Job,
-    params: Mapping[str, Any],
-    previous: BaseEstimator | None,
-    warm_start: bool,
-) -> Any:
-    """Return the model to fit, which starts from the previous one if there is one."""
-    if previous is not None:
-        return previous.set_params(**params)
-    all_params = with_params(job.method.params, params)
-    if warm_start:
-        all_params["warm_start"] = True
-    return build({"estimator": job.method.estimator, "params": all_params})
-
-
 # ---------------------------------------------------------------- fields of records
-
-
-def _counts(part: TrainTestData, results: Mapping[str, Scores]) -> dict[str, int]:
-    counts = {
-        "n_tasks": part.train.n_tasks,
-        "n_train": part.train.n_samples,
-        "n_test": part.test.n_samples,
-        "one_class_train": int(part.one_class.sum()),
-    }
-    for name, result in results.items():
-        counts[f"undefined_{name}"] = result.undefined
-    return counts
 
 
 def _truth_error(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
@@ -745,25 +713,30 @@ def _robust_parts(model: BaseEstimator, part: TrainTestData) -> dict[str, float]
 _SOLVER_ATTRIBUTES = {"n_iter": "n_iter_", "gap": "gap_", "stop_crit": "stop_crit_"}
 
 
-def _solver_info(fit: _TimedFit) -> tuple[bool, dict[str, Any]]:
-    """Return whether the solver converged, and its iterations, criteria and message."""
+def _solver_outcome(fit: _TimedFit) -> SolverOutcome:
     model = fit.model
     has_warned = _is_about_convergence(fit.warnings)
-    converged = not has_warned and getattr(model, "converged_", True) is not False
-    info: dict[str, Any] = {"converged": converged}
+    info: dict[str, Any] = {}
     for name, attribute in _SOLVER_ATTRIBUTES.items():
         value = getattr(model, attribute, None)
         if value is not None:
             # There may be one value per task.
             info[name] = np.max(value).item()
     history = getattr(model, "objective_", None)
+    objective = None
     if history is not None and np.size(history):
-        info["objective"] = float(np.ravel(history)[-1])
+        objective = float(np.ravel(history)[-1])
+    message = None
     for text in fit.warnings:
         if text.startswith(NOT_CONVERGED_MARK):
-            info["message"] = text.removeprefix(NOT_CONVERGED_MARK)
+            message = text.removeprefix(NOT_CONVERGED_MARK)
             break
-    return converged, info
+    return SolverOutcome(
+        converged=not has_warned and getattr(model, "converged_", True) is not False,
+        objective=objective,
+        message=message,
+        **info,
+    )
 
 
 # ---------------------------------------------------------------- analyses
@@ -797,25 +770,22 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
     timing = job.scoring.timing or UNTIMED
     with threadpool_limits(limits=timing.threads), collect_warnings() as texts:
         result = analyze(data, seed=job.split.seed, **job.method.params)
-    _check_result(result, job.method.measure, getattr(analyze, "declaration", None))
+    path = job.method.measure
+    if not isinstance(result, AnalysisResult):
+        kind = type(result).__name__
+        raise TypeError(f"{path} returned a {kind}, not an AnalysisResult")
+    declaration = getattr(analyze, "declaration", None)
+    if declaration is not None:
+        undeclared = result.values.keys() - declaration.quantities.keys()
+        if undeclared:
+            names = ", ".join(name for name in result.values if name in undeclared)
+            raise ValueError(
+                f"{path} returned quantities that it does not declare: {names}"
+            )
     converged = result.solver.get("converged", not _is_about_convergence(texts))
     messages = [text.removeprefix(NOT_CONVERGED_MARK) for text in texts]
     counts = {}
-    stored_result: dict[str, Any] = {}
-    if result.curves:
-        curves = result.curves.items()
-        stored_result["curves"] = {name: curve.to_dict() for name, curve in curves}
-    if result.matrices:
-        matrices = result.matrices.items()
-        stored_result["matrices"] = {
-            name: matrix.to_dict() for name, matrix in matrices
-        }
-    if result.rankings:
-        stored_result["rankings"] = [ranking.to_dict() for ranking in result.rankings]
-    if result.lines:
-        stored_result["lines"] = list(result.lines)
-    if result.tables:
-        stored_result["tables"] = dict(result.tables)
+    tasks: list[str] = []
     if data is not None:
         counts = {
             "n_tasks": data.n_tasks,
@@ -823,7 +793,10 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
             "n_features": data.n_features,
         }
         if result.per_task:
-            stored_result["tasks"] = list(data.tasks)
+            tasks = list(data.tasks)
+    # The fields of curves, matrices and rankings are the keys of the record.
+    curves = {name: vars(curve) for name, curve in result.curves.items()}
+    matrices = {name: vars(matrix) for name, matrix in result.matrices.items()}
     return job.record(
         status=OK if converged else NOT_CONVERGED,
         log=_log(messages),
@@ -834,28 +807,14 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
         seconds=Seconds(total=time.perf_counter() - start_time),
         solver=result.solver,
         environment={"threads": timing.threads, **host_info()},
-        result=stored_result,
+        result=without_empty(
+            {
+                "curves": curves,
+                "matrices": matrices,
+                "rankings": list(map(vars, result.rankings)),
+                "lines": list(result.lines),
+                "tables": dict(result.tables),
+                "tasks": tasks,
+            }
+        ),
     )
-
-
-def _check_result(result: object, path: str, declaration: Declaration | None) -> None:
-    """Refuse a result of an analysis that is not as declared.
-
-    Raises
-    ------
-    TypeError
-        If it is not an `AnalysisResult`.
-    ValueError
-        If it has quantities that the analysis does not declare.
-    """
-    if not isinstance(result, AnalysisResult):
-        kind = type(result).__name__
-        raise TypeError(f"{path} returned a {kind}, not an AnalysisResult")
-    if declaration is None:
-        return
-    undeclared = [name for name in result.values if name not in declaration.quantities]
-    if undeclared:
-        names = ", ".join(undeclared)
-        raise ValueError(
-            f"{path} returned quantities that it does not declare: {names}"
-        )

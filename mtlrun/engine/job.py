@@ -36,6 +36,7 @@ from mtlrun.utils.io import (
     jsonable,
     read_fields,
     sha256_plain,
+    stored_fields,
 )
 
 #: Version of the content of a job. Raise it when the meaning of the content changes.
@@ -107,19 +108,10 @@ class Split:
     name: str | None = None
     validation: float | None = None
 
-    @cached_property
+    @property
     def plain(self) -> dict[str, Any]:
         """Fields that are set."""
-        fields = {
-            "kind": self.kind,
-            "trial": self.trial,
-            "seed": self.seed,
-            "train": self.train,
-            "folds": self.folds,
-            "name": self.name,
-            "validation": self.validation,
-        }
-        return without_empty(fields)
+        return stored_fields(self)
 
     @property
     def of_all_trials(self) -> dict[str, Any]:
@@ -160,16 +152,10 @@ class Features:
         """Whether the time since the first row of the task follows the features."""
         return self.kind == TABLE_WITH_ELAPSED
 
-    @cached_property
+    @property
     def plain(self) -> dict[str, Any]:
         """Fields that are set."""
-        fields = {
-            "kind": self.kind,
-            "degree": self.degree,
-            "normalize": self.normalize,
-            "hash_bits": self.hash_bits,
-        }
-        return without_empty(fields)
+        return stored_fields(self)
 
 
 #: Value of `Search.on`: only the better half of the candidates goes on after each fold.
@@ -223,7 +209,7 @@ class Search:
 
     @cached_property
     def plain(self) -> dict[str, Any]:
-        """Fields that are not empty, without the versions."""
+        """Fields that are not empty, without the method and the versions."""
         fields = {
             "grid": self.grid,
             "folds": self.folds,
@@ -234,7 +220,7 @@ class Search:
             "n_first": self.n_first,
             "survivors": self.survivors,
         }
-        return {**jsonable(without_empty(fields)), "method": self.method.plain}
+        return dict(jsonable(without_empty(fields)))
 
 
 @dataclass(frozen=True)
@@ -254,14 +240,10 @@ class Timing:
     threads: int = 1
     warmup: bool = True
 
-    @cached_property
+    @property
     def plain(self) -> dict[str, Any]:
         """All fields."""
-        return {
-            "repeats": self.repeats,
-            "threads": self.threads,
-            "warmup": self.warmup,
-        }
+        return stored_fields(self)
 
 
 @dataclass(frozen=True)
@@ -343,27 +325,23 @@ class Job:
 
         The keys of all stored results depend on this dictionary, but not on its order.
         """
+        search: dict[str, Any] = {}
+        if self.search is not None:
+            search = dict(self.search.plain)
+            # A fold fits the method of the search, which is the method of the job.
+            if self.fold is None:
+                keys = [fold.key for fold in self.folds]
+                search |= {"method": self.search.method.plain, "keys": keys}
         fields = {
             "dataset": _dict_of(self.dataset),
             "split": self.split.plain,
             "method": self.method.plain,
             "scoring": self.scoring.plain,
             "features": _dict_of(self.features),
-            "search": self._search_dict(),
+            "search": search,
             "fold": self.fold,
         }
         return {"schema": SCHEMA, "family": self.kind.value, **without_empty(fields)}
-
-    def _search_dict(self) -> dict[str, Any] | None:
-        if self.search is None:
-            return None
-        fields = dict(self.search.plain)
-        if self.fold is None:
-            fields["keys"] = [fold.key for fold in self.folds]
-        else:
-            # A fold fits the method of the search, which is the method of the job.
-            del fields["method"]
-        return fields
 
     @cached_property
     def key(self) -> str:

@@ -22,13 +22,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.record import Record
+from mtlrun.engine.record import Record, ResultKey, Seconds
 from mtlrun.utils.io import (
     DIGEST,
     open_regular,
     plain_json,
+    read_fields,
     sealed,
     sha256_plain,
+    stored_fields,
 )
 from mtlrun.utils.sizes import RECORD_BYTES, RECORD_TIMES, RECORDS, allow
 
@@ -113,8 +115,10 @@ def pack(
         )
     # Similar records follow each other, to compress well.
     compacted.sort(key=_sort_key)
-    short = [_without_keys(record.content()) for record in compacted]
-    denominators = _use_fractions(short)
+    all_scores, denominators = _use_fractions(compacted)
+    short = []
+    for record, scores in zip(compacted, all_scores, strict=True):
+        short.append({**_without_keys(record), "per_task": scores})
     content: dict[str, Any] = {
         "schema": SCHEMA,
         "n_records": len(compacted),
@@ -122,47 +126,35 @@ def pack(
         "records": _columns(short),
     }
     if plan:
-        content["plan"] = _pack_plan(plan, [record.key for record in compacted])
+        # Positions of records stand for their keys.
+        positions: dict[str, Any] = {}
+        for position, record in enumerate(compacted):
+            positions[record.key] = position
+        entries = []
+        for entry in plan.get("cells") or ():
+            key = entry["key"]
+            entries.append({**entry, "key": positions.get(key, key)})
+        rest = {name: value for name, value in plan.items() if name != "cells"}
+        columns = _columns(entries)
+        content |= {"plan": {"n_cells": len(entries), "cells": columns, "rest": rest}}
     tests = sorted(map(dict, paired), key=plain_json)
     if tests:
-        content["paired"] = tests
+        content |= {"paired": tests}
     # Keys are not sorted, because the order of a grid is the order of its search.
     text = json.dumps(
         content, separators=(",", ":"), allow_nan=False, ensure_ascii=False
     ).encode()
-    digest = hashlib.sha256(text).hexdigest()
-    return _compress(f"{digest}\n".encode() + text)
-
-
-def _pack_plan(plan: Mapping[str, Any], keys: Sequence[str]) -> dict[str, Any]:
-    """Return a plan whose cells are columns, with positions of records as keys.
-
-    Parameters
-    ----------
-    plan : mapping
-    keys : sequence of str
-        Keys of the packed records, in their order.
-    """
-    positions = {key: position for position, key in enumerate(keys)}
-    entries = []
-    for entry in plan.get("cells") or ():
-        key = entry["key"]
-        entries.append({**entry, "key": positions.get(key, key)})
-    rest = {name: value for name, value in plan.items() if name != "cells"}
-    return {"n_cells": len(entries), "cells": _columns(entries), "rest": rest}
-
-
-def _compress(content: bytes) -> bytes:
+    sealed_text = f"{hashlib.sha256(text).hexdigest()}\n".encode() + text
     # Compression needs ten times the memory of its dictionary: 670 MB with the
     # dictionary of the preset. A dictionary of the size of the content compresses
     # equally well.
-    dictionary = min(max(len(content), MIN_DICTIONARY_BYTES), MAX_DICTIONARY_BYTES)
+    n_bytes = max(len(sealed_text), MIN_DICTIONARY_BYTES)
     compressor: dict[str, int] = {
         "id": lzma.FILTER_LZMA2,
         "preset": 9 | lzma.PRESET_EXTREME,
-        "dict_size": dictionary,
+        "dict_size": min(n_bytes, MAX_DICTIONARY_BYTES),
     }
-    return lzma.compress(content, filters=[compressor])
+    return lzma.compress(sealed_text, filters=[compressor])
 
 
 def unpack(path: Path) -> Packed:
@@ -187,7 +179,7 @@ def unpack(path: Path) -> Packed:
         digest, _, text = content.partition(b"\n")
         if hashlib.sha256(text).hexdigest().encode() != digest:
             raise ValueError("the content does not match its digest")
-        return _unpacked(path.name, json.loads(text))
+        return _unpacked(path.name, read_fields(_Content, json.loads(text)))
     except (FileNotFoundError, NotADirectoryError):
         return Packed()
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
@@ -202,28 +194,50 @@ def unpack(path: Path) -> Packed:
         raise ValueError(f"{path.name} is damaged: no records: {error}") from None
 
 
-def _unpacked(name: str, content: Mapping[str, Any]) -> Packed:
-    allow(name, content["n_records"], RECORDS, "records", _REMEDY)
+@dataclass(frozen=True)
+class _PackedPlan:
+    """Plan whose entries are columns."""
+
+    n_cells: int
+    cells: dict[str, Any]
+    rest: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Content of the file."""
+
+    n_records: int
+    records: dict[str, Any]
+    denominators: list[list[int]]
+    plan: _PackedPlan | None = None
+    paired: list[dict[str, Any]] = field(default_factory=list)
+
+
+def _unpacked(name: str, content: _Content) -> Packed:
+    allow(name, content.n_records, RECORDS, "records", _REMEDY)
     records = {}
     keys = []
-    for record in _rows(content["records"], content["n_records"]):
-        record["per_task"] = {
-            metric: _scores(stored, content["denominators"])
-            for metric, stored in record["per_task"].items()
-        }
-        complete = _with_keys(record)
-        records[complete["key"]] = complete
-        keys.append(complete["key"])
+    for record in _rows(content.records, content.n_records):
+        scores = {}
+        for metric, stored in record["per_task"].items():
+            scores[metric] = _scores(stored, content.denominators)
+        complete = _with_keys({**record, "per_task": scores})
+        key = complete["key"]
+        records[key] = complete
+        keys.append(key)
     plan: dict[str, Any] = {}
-    if "plan" in content:
-        stored = content["plan"]
-        allow(name, stored["n_cells"], RECORDS, "cells", _REMEDY)
-        cells = _rows(stored["cells"], stored["n_cells"])
-        for entry in cells:
-            if isinstance(entry["key"], int):
-                entry["key"] = keys[entry["key"]]
-        plan = {**stored["rest"], "cells": cells}
-    return Packed(records, plan, list(content.get("paired") or ()))
+    if content.plan is not None:
+        n_cells = content.plan.n_cells
+        allow(name, n_cells, RECORDS, "cells", _REMEDY)
+        cells = []
+        for entry in _rows(content.plan.cells, n_cells):
+            key = entry["key"]
+            if isinstance(key, int):
+                key = keys[key]
+            cells.append({**entry, "key": key})
+        plan = {**content.plan.rest, "cells": cells}
+    return Packed(records, plan, content.paired)
 
 
 def _sort_key(record: Record) -> tuple[str, str]:
@@ -267,9 +281,10 @@ def with_plan(info: Mapping[str, Any], packed: Packed) -> dict[str, Any]:
 def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, Any]:
     """Return the sealed content of ``run.json`` that a finished run still needs.
 
-    The keys of earlier jobs are removed, the keys of jobs without a record are
-    shortened, and the jobs of interpretations without any record are removed. They are
-    planned again when they are requested.
+    The key of an earlier job explains why a job is computed again. It is removed if the
+    job is computed, or if the earlier record does not exist. The keys of jobs without a
+    record are shortened. The jobs of interpretations without any record are removed:
+    they are planned again when they are requested.
 
     Parameters
     ----------
@@ -278,37 +293,25 @@ def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, 
     records : collection of str
         Keys of the existing records.
     """
+    all_entries = info["cells"]
+    planned = [ResultKey.read(entry) for entry in all_entries]
     computed_interpretations = {""}
-    for entry in info["cells"]:
-        if entry["key"] in records:
-            computed_interpretations.add(entry.get("reading") or "")
+    for job in planned:
+        if job.key in records:
+            computed_interpretations.add(job.reading)
     cells = []
-    for entry in info["cells"]:
-        if (entry.get("reading") or "") in computed_interpretations:
-            cells.append(without_past(entry, records))
+    for entry, job in zip(all_entries, planned, strict=True):
+        if job.reading not in computed_interpretations:
+            continue
+        is_computed = job.key in records
+        if not is_computed and entry.get("was") in records:
+            cells.append(dict(entry))
+            continue
+        key = job.key if is_computed else job.key[:SHORT_KEY]
+        rest = {name: value for name, value in entry.items() if name != "was"}
+        cells.append({**rest, "key": key})
     rest = {name: value for name, value in info.items() if name != DIGEST}
     return sealed({**rest, "cells": cells})
-
-
-def without_past(entry: Mapping[str, Any], records: Collection[str]) -> dict[str, Any]:
-    """Return an entry of a plan without the key of the earlier job.
-
-    That key explains why a job is computed again. It is not needed once the job is
-    computed, or if the earlier record does not exist. The key of a job without a record
-    is shortened.
-
-    Parameters
-    ----------
-    entry : mapping
-    records : collection of str
-        Keys of the existing records.
-    """
-    is_computed = entry["key"] in records
-    if not is_computed and entry.get("was") in records:
-        return dict(entry)
-    key = entry["key"] if is_computed else entry["key"][:SHORT_KEY]
-    rest = {name: value for name, value in entry.items() if name != "was"}
-    return {**rest, "key": key}
 
 
 # ---------------------------------------------------------------- record
@@ -399,29 +402,30 @@ def _are_fractions(values: Sequence[float | None]) -> bool:
     )
 
 
-def _use_fractions(records: Sequence[dict[str, Any]]) -> list[list[int]]:
-    """Replace scores of tasks that are fractions; return the denominators.
-
-    Parameters
-    ----------
-    records : sequence of dict
-        Changed in place. A list of scores becomes a list of numerators, with the
-        position of its denominators in the result.
+def _use_fractions(
+    records: Sequence[Record],
+) -> tuple[list[dict[str, Any]], list[list[int]]]:
+    """Represent scores of tasks as fractions, where they are fractions.
 
     Returns
     -------
-    list of list of int
+    all_scores : list of dict
+        Scores of the tasks of each record by metric: a list of scores, or of their
+        numerators and the position of their denominators.
+    all_denominators : list of list of int
         Each list has one denominator per task. All methods on a split share it.
     """
+    all_scores: list[dict[str, Any]] = []
     groups: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
     for record in records:
-        inputs = record["inputs"]
-        split = plain_json([inputs.get("dataset"), inputs.get("split")])
-        record["per_task"] = dict(record["per_task"])
-        for metric, values in record["per_task"].items():
-            if isinstance(values, list) and _are_fractions(values):
+        inputs = read_fields(_FitInputs, record.inputs)
+        split = plain_json([inputs.dataset, inputs.split])
+        record_scores: dict[str, Any] = dict(record.per_task)
+        all_scores.append(record_scores)
+        for metric, values in record.per_task.items():
+            if _are_fractions(values):
                 group = (metric, split, len(values))
-                groups.setdefault(group, []).append(record["per_task"])
+                groups.setdefault(group, []).append(record_scores)
     all_denominators: list[list[int]] = []
     for (metric, _, n_tasks), members in groups.items():
         denominators = [1] * n_tasks
@@ -435,24 +439,15 @@ def _use_fractions(records: Sequence[dict[str, Any]]) -> list[list[int]]:
         if max(denominators, default=1) > MAX_COMMON_DENOMINATOR:
             continue
         for scores in members:
-            scores[metric] = {
-                "of": len(all_denominators),
-                "numerators": _numerators(scores[metric], denominators),
-            }
+            numerators: list[int | None] = []
+            for value, denominator in zip(scores[metric], denominators, strict=True):
+                if value is None:
+                    numerators.append(None)
+                else:
+                    numerators.append(round(Fraction(value) * denominator))
+            scores[metric] = {"of": len(all_denominators), "numerators": numerators}
         all_denominators.append(denominators)
-    return all_denominators
-
-
-def _numerators(
-    scores: Sequence[float | None], denominators: Sequence[int]
-) -> list[int | None]:
-    numerators: list[int | None] = []
-    for value, denominator in zip(scores, denominators, strict=True):
-        if value is None:
-            numerators.append(None)
-        else:
-            numerators.append(round(Fraction(value) * denominator))
-    return numerators
+    return all_scores, all_denominators
 
 
 def _scores(stored: Any, denominators: Sequence[Sequence[int]]) -> list[float | None]:
@@ -473,6 +468,39 @@ def _scores(stored: Any, denominators: Sequence[Sequence[int]]) -> list[float | 
 # ---------------------------------------------------------------- keys
 
 
+@dataclass(frozen=True)
+class _SearchInputs:
+    """Search in the inputs of a job, see `mtlrun.engine.job.Search`.
+
+    Attributes
+    ----------
+    method : dict or None
+        None in the inputs of a fold.
+    keys : list of str or None
+        Keys of the folds; None if they follow from the other inputs.
+    """
+
+    metric: str
+    on: str
+    folds: int
+    grid: dict[str, Any]
+    method: dict[str, Any] | None = None
+    keys: list[str] | None = None
+    visited: int | None = None
+    n_first: int | None = None
+    survivors: list[int] | None = None
+
+
+@dataclass(frozen=True)
+class _FitInputs:
+    """Inputs of a job, as far as packing uses them."""
+
+    dataset: Any = None
+    split: Any = None
+    scoring: dict[str, Any] = field(default_factory=dict)
+    search: _SearchInputs | None = None
+
+
 def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[str]:
     """Return the keys of the folds of the search of a fit, computed from its inputs.
 
@@ -480,36 +508,33 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
     usual. Compare them with the stored keys. `mtlrun.engine.job.Job.folds` defines
     them.
     """
-    search = inputs["search"]
-    scoring: dict[str, Any] = {"metrics": [search["metric"]]}
-    average = inputs.get("scoring", {}).get("average")
+    fit = read_fields(_FitInputs, inputs)
+    search = fit.search
+    assert search is not None
+    scoring: dict[str, Any] = {"metrics": [search.metric]}
+    average = fit.scoring.get("average")
     if average:
-        scoring["average"] = average
-    inner = {
-        name: value for name, value in search.items() if name not in ("keys", "method")
-    }
-    content = {
-        **inputs,
-        "family": "fold",
-        "method": search["method"],
-        "scoring": scoring,
-        "search": inner,
-    }
-    if search["on"] == "halving":
-        return [sha256_plain([{**content, "fold": 0}, versions])]
+        scoring |= {"average": average}
+    fold = {**inputs, "family": "fold", "method": search.method, "scoring": scoring}
+    settings = dict(inputs["search"])
+    for name in ("keys", "method"):
+        settings.pop(name, None)
+    if search.on == "halving":
+        return [sha256_plain([{**fold, "search": settings, "fold": 0}, versions])]
     # A fold does not depend on the number of visited folds, and the first folds do not
     # depend on the survivors.
-    n_folds = inner.pop("visited", search["folds"])
-    n_first = inner.pop("n_first", n_folds)
-    survivors = inner.pop("survivors", None)
-    later = dict(inner)
-    if survivors is not None:
-        later["survivors"] = survivors
+    for name in ("visited", "n_first", "survivors"):
+        settings.pop(name, None)
+    later = settings
+    if search.survivors is not None:
+        later = {**settings, "survivors": search.survivors}
+    n_folds = search.folds if search.visited is None else search.visited
+    n_first = n_folds if search.n_first is None else search.n_first
     keys = []
     for number in range(n_folds):
-        fold_search = inner if number < n_first else later
-        fold = {**content, "search": fold_search, "fold": number}
-        keys.append(sha256_plain([fold, versions]))
+        fold_search = settings if number < n_first else later
+        content = {**fold, "search": fold_search, "fold": number}
+        keys.append(sha256_plain([content, versions]))
     return keys
 
 
@@ -518,56 +543,73 @@ def search_key(folds: Iterable[str]) -> str:
     return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
-def _without_keys(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record without the keys that `_with_keys` computes."""
-    short = {name: value for name, value in record.items() if name != "key"}
-    inputs = record["inputs"]
-    selection = dict(record["selection"])
-    search = inputs.get("search") if isinstance(inputs, dict) else None
-    if search and search.get("keys") and "method" in search:
-        if fold_keys(inputs, record["versions"]) == search["keys"]:
-            rest = {name: value for name, value in search.items() if name != "keys"}
-            short["inputs"] = {**inputs, "search": rest}
-        if selection.get("key") == search_key(search["keys"]):
-            del selection["key"]
-            if plain_json(selection.get("grid")) == plain_json(search["grid"]):
-                del selection["grid"]
-    grid = search["grid"] if search else {}
-    if selection.get("names") == list(grid):
-        del selection["names"]
-    short["selection"] = selection
-    seconds = dict(record["seconds"])
-    if "fit" in seconds and seconds.get("fit_all") == [seconds["fit"]]:
-        del seconds["fit_all"]
-    short["seconds"] = seconds
-    if _with_keys(short) != record:
-        return dict(record)
+def _without_keys(record: Record) -> dict[str, Any]:
+    """Return the content of a record without the keys that `_with_keys` computes."""
+    content = record.content()
+    inputs = record.inputs
+    selection = dict(content["selection"])
+    seconds = dict(content["seconds"])
+    search = read_fields(_FitInputs, inputs).search
+    names: list[str] = []
+    if search is not None:
+        names = sorted(search.grid)
+    if search is not None and search.keys and search.method is not None:
+        if fold_keys(inputs, record.versions) == search.keys:
+            settings = dict(inputs["search"])
+            settings.pop("keys")
+            inputs = {**inputs, "search": settings}
+        if record.selection.key == search_key(search.keys):
+            selection.pop("key")
+            if plain_json(record.selection.grid) == plain_json(search.grid):
+                selection.pop("grid")
+    if record.selection.names == names:
+        selection.pop("names")
+    if record.seconds.fit_all == [record.seconds.fit]:
+        seconds.pop("fit_all")
+    short = {**content, "inputs": inputs, "selection": selection, "seconds": seconds}
+    short.pop("key")
+    if _with_keys(short) != content:
+        return content
     return short
+
+
+@dataclass(frozen=True)
+class _KeyedParts:
+    """Parts of a record that its keys follow from, or that contain keys."""
+
+    inputs: dict[str, Any]
+    versions: dict[str, Any]
+    selection: dict[str, Any]
+    seconds: Seconds
 
 
 def _with_keys(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return a record with its key and the keys of its search."""
-    complete = dict(record)
     if "key" in record:
-        return complete
-    inputs = record["inputs"]
-    search = inputs.get("search")
-    if search and "method" in search:
-        if "keys" not in search:
-            keys = fold_keys(inputs, record["versions"])
-            inputs = {**inputs, "search": {**search, "keys": keys}}
-            complete["inputs"] = inputs
-        selection = dict(record["selection"])
+        return dict(record)
+    parts = read_fields(_KeyedParts, record)
+    inputs = parts.inputs
+    selection = parts.selection
+    seconds = parts.seconds
+    search = read_fields(_FitInputs, inputs).search
+    if search is not None and search.method is not None:
+        keys = search.keys
+        if keys is None:
+            keys = fold_keys(inputs, parts.versions)
+            inputs = {**inputs, "search": {**inputs["search"], "keys": keys}}
         if "n_candidates" in selection:
-            selection.setdefault("key", search_key(inputs["search"]["keys"]))
-            selection.setdefault("grid", search["grid"])
-            selection.setdefault("names", list(search["grid"]))
-        complete["selection"] = selection
-    seconds = record["seconds"]
-    if "fit" in seconds and "fit_all" not in seconds:
-        complete["seconds"] = {**seconds, "fit_all": [seconds["fit"]]}
-    complete["key"] = sha256_plain([inputs, record["versions"]])
-    return complete
+            selection.setdefault("key", search_key(keys))
+            selection.setdefault("grid", search.grid)
+            selection.setdefault("names", list(search.grid))
+    if seconds.fit is not None and seconds.fit_all is None:
+        seconds.fit_all = [seconds.fit]
+    return {
+        **record,
+        "key": sha256_plain([inputs, parts.versions]),
+        "inputs": inputs,
+        "selection": selection,
+        "seconds": stored_fields(seconds),
+    }
 
 
 # ---------------------------------------------------------------- columns
@@ -590,15 +632,13 @@ def _columns(values: Sequence[Any]) -> dict[str, Any]:
             present.append(value)
     column: dict[str, Any] = {}
     if len(present) < len(values):
-        column["at"] = positions
-    if not present or not all(type(value) is dict for value in present):
-        column["values"] = present
-        return column
+        column |= {"at": positions}
+    if not present or set(map(type, present)) != {dict}:
+        return {**column, "values": present}
     fields = {}
     for name in sorted(set().union(*present)):
         fields[name] = _columns([value.get(name, _ABSENT) for value in present])
-    column["fields"] = fields
-    return column
+    return {**column, "fields": fields}
 
 
 def _rows(column: Mapping[str, Any], length: int) -> list[Any]:

@@ -262,34 +262,28 @@ def explain(old: Record, new: Record) -> str:
     """Return, in a few words, why two jobs of the same row have different keys."""
     reasons = []
     for name in sorted({*old.versions, *new.versions}):
-        reason = _explain_version(name, old, new)
-        if reason:
-            reasons.append(reason)
+        before = old.versions.get(name)
+        now = new.versions.get(name)
+        if before == now:
+            continue
+        if name.endswith(CODE_SUFFIXES):
+            reasons.append(f"{name} changed")
+            continue
+        if before is None or now is None:
+            # Another method or reader, which is a difference of the inputs.
+            continue
+        text = f"{name} {before} -> {now}"
+        if isinstance(before, int) and isinstance(now, int):
+            reason = reason_of(name, before, now)
+            if reason:
+                text += f": {reason}"
+        reasons.append(text)
     differences = _differences("", old.inputs, new.inputs)
     reasons += differences[:MAX_LISTED_DIFFERENCES]
     n_more = len(differences) - MAX_LISTED_DIFFERENCES
     if n_more > 0:
         reasons.append(f"{n_more} more")
     return "; ".join(reasons)
-
-
-def _explain_version(name: str, old: Record, new: Record) -> str:
-    """Describe how a version has changed; empty if it has not."""
-    before = old.versions.get(name)
-    now = new.versions.get(name)
-    if before == now:
-        return ""
-    if name.endswith(CODE_SUFFIXES):
-        return f"{name} changed"
-    if before is None or now is None:
-        # Another method or reader, which is a difference of the inputs.
-        return ""
-    text = f"{name} {before} -> {now}"
-    if isinstance(before, int) and isinstance(now, int):
-        reason = reason_of(name, before, now)
-        if reason:
-            text += f": {reason}"
-    return text
 
 
 def _differences(path: str, old: object, new: object) -> list[str]:

@@ -410,10 +410,12 @@ class Runner:
             self._choose_all(has_failed)
         finally:
             if self.computed:
-                entry["finished"] = now()
-                entry["n_computed"] = len(self.computed)
-                entry["statuses"] = dict(Counter(self.computed.values()))
-                self.store.add_provenance([entry])
+                results = {
+                    "finished": now(),
+                    "n_computed": len(self.computed),
+                    "statuses": dict(Counter(self.computed.values())),
+                }
+                self.store.add_provenance([{**entry, **results}])
 
     def compute_fits(self, jobs: list[Job], pool: Pool | None = None) -> None:
         """Compute jobs after the folds of their searches, timed jobs last.

@@ -7,6 +7,7 @@ its folder.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -117,7 +118,12 @@ class Store:
         record = self._read(key)
         if record is None or not self.checks_scores or SCORES not in record.result:
             return record
-        file = _file_identity(self.scores_path(key))
+        # Files are replaced, not overwritten: the inode changes even if the clock does
+        # not advance.
+        file = None
+        with contextlib.suppress(FileNotFoundError):
+            status = self.scores_path(key).stat()
+            file = (status.st_ino, status.st_mtime_ns)
         state = (record.result.get(SCORES_DIGEST), file)
         # Reading the scores takes time, so unchanged files are checked only once.
         if self._checked_scores.get(key) != state:
@@ -130,15 +136,14 @@ class Store:
         try:
             record = Record.from_line(read_text_file(self.path(key)))
         except FileNotFoundError:
-            return self._read_packed(key)
+            record = None
         except (OSError, ValueError) as error:
             raise ValueError(f"{name} is damaged: {error}") from None
-        if record.key != key:
-            result = f"{record.key[:16]}..."
-            raise ValueError(f"{name} is damaged: it holds the result {result}")
-        return record
-
-    def _read_packed(self, key: str) -> Record | None:
+        if record is not None:
+            if record.key != key:
+                result = f"{record.key[:16]}..."
+                raise ValueError(f"{name} is damaged: it holds the result {result}")
+            return record
         if self.packed.damage is not None:
             raise ValueError(self.packed.damage)
         content = self.packed.records.get(key)
@@ -374,9 +379,17 @@ class Store:
             If the file cannot be written.
         """
         path = self.run_folder / PROVENANCE
+        earlier = []
+        try:
+            earlier = [dict(run) for run in json.loads(read_text_file(path))["runs"]]
+        except FileNotFoundError:
+            pass
+        except (ValueError, KeyError, TypeError):
+            # A damaged file is kept under another name, and counts as empty.
+            path.replace(path.with_name(f"{path.name}.damaged"))
         # By start time and process id.
         runs = {}
-        for run in [*_read_runs(path), *entries]:
+        for run in [*earlier, *entries]:
             runs[str(run.get("started")), run.get("pid")] = run
         in_order = [runs[invocation] for invocation in sorted(runs, key=itemgetter(0))]
         content = jsonable({"schema": 1, "runs": in_order})
@@ -416,33 +429,6 @@ def write_new(path: Path, content: bytes) -> None:
         is_same = False
     if not is_same:
         write_atomic(path, content)
-
-
-def _file_identity(path: Path) -> tuple[int, int] | None:
-    """Return a value that changes whenever a file is written; None without a file.
-
-    Files are replaced, not overwritten, so that the inode changes even if the clock
-    does not advance.
-    """
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_ino, status.st_mtime_ns
-
-
-def _read_runs(path: Path) -> list[dict[str, Any]]:
-    """Return the entries of a provenance file.
-
-    A damaged file is renamed to ``provenance.json.damaged`` and counts as empty.
-    """
-    try:
-        return [dict(run) for run in json.loads(read_text_file(path))["runs"]]
-    except FileNotFoundError:
-        return []
-    except (ValueError, KeyError, TypeError):
-        path.replace(path.with_name(f"{path.name}.damaged"))
-        return []
 
 
 def refuse_file(folder: Path) -> Path:

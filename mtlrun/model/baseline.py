@@ -320,18 +320,12 @@ def task_table(result: TrainingResult, tested: Tested) -> ReportTable:
                 row.append(_score_of_task(baseline[name], index))
         if metrics[0] in baseline:
             score, baseline_score = row[2:4]
-            row.append(_verdict_of_task(metrics[0], score, baseline_score))
+            verdict = None
+            if score is not None and baseline_score is not None:
+                verdict = compare_with_baseline(metrics[0], score, baseline_score)
+            row.append(verdict or None)
         table.rows.append(row)
     return table
-
-
-def _verdict_of_task(
-    metric: str, score: float | None, baseline: float | None
-) -> str | None:
-    """Return the verdict on a task; None if one of the scores is undefined."""
-    if score is None or baseline is None:
-        return None
-    return compare_with_baseline(metric, score, baseline) or None
 
 
 def _score_of_task(scores: Sequence[float | None], index: int) -> float | None:

@@ -153,20 +153,15 @@ def _check_tree(tree: Any) -> None:
     right = tree.children_right
     _check_children(left != -1, left, right, tree.feature, tree.n_features)
     # Code that follows the paths of a tree has memory for `max_depth` nodes.
-    is_shallow = _depth(left, right) <= tree.max_depth
-    _require(is_shallow, f"nodes deeper than {tree.max_depth}")
-
-
-def _depth(left: Array, right: Array) -> int:
-    """Return the depth of a checked tree, 0 for a root without children."""
     depth = 0
     level = np.zeros(1, dtype=np.int64)
     while True:
         parents = level[left[level] != -1]
         if not len(parents):
-            return depth
+            break
         level = np.concatenate([left[parents], right[parents]])
         depth += 1
+    _require(depth <= tree.max_depth, f"nodes deeper than {tree.max_depth}")
 
 
 def _check_decision_tree(model: Any) -> None:

@@ -93,7 +93,20 @@ class ModelCurves:
         #: Whether each task is a target that has its own unit.
         self.has_targets_as_tasks = not model.ragged
         self._column_position, self.column = number_column(model, column)
-        self._position = self._feature_position(self.column)
+        # Position of the feature that the column became.
+        self._position = self._column_position
+        step = model.step
+        can_invert = isinstance(step, TableFeatures) or hasattr(
+            step, "inverse_transform"
+        )
+        features = list(transformed_names(model))
+        if can_invert and self.column in features:
+            self._position = features.index(self.column)
+        elif step is not None and (features or not can_invert):
+            raise UserError(
+                f"{folder}: the features of this model are not its columns",
+                "Train it with features of kind table, standardize, max-abs or min-max.",
+            )
         task = None
         if self.has_targets_as_tasks:
             task = self.estimator.tasks_[0]
@@ -105,22 +118,6 @@ class ModelCurves:
             raise UserError(
                 f"{folder}: {error}", "Name another column with --column."
             ) from None
-
-    def _feature_position(self, column: str) -> int:
-        """Return the position of the feature that a column became."""
-        step = self.model.step
-        can_invert = isinstance(step, TableFeatures) or hasattr(
-            step, "inverse_transform"
-        )
-        features = list(transformed_names(self.model))
-        if step is None or (can_invert and not features):
-            return self._column_position
-        if can_invert and column in features:
-            return features.index(column)
-        raise UserError(
-            f"{self.folder}: the features of this model are not its columns",
-            "Train it with features of kind table, standardize, max-abs or min-max.",
-        )
 
     def original_values(self) -> Array:
         """Return the values of the column in its original units."""

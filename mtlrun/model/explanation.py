@@ -39,8 +39,17 @@ def prediction_lines(model: Model) -> list[str]:
     estimator = innermost(model.estimator)
     if isinstance(estimator, TaskMean):
         tasks = task_names(model)
+        rows = np.zeros((len(tasks), estimator.n_features_in_))
+        if model.ragged:
+            positions = np.arange(len(tasks))
+            means = np.asarray(model.estimator.predict(rows, task_id=positions))
+        else:
+            means = np.asarray(model.estimator.predict(rows))[0]
+        if not model.is_regression:
+            # Labels are -1 and +1: the share of positive rows.
+            means = (1 + means) / 2
         texts = []
-        for task, value in zip(tasks, _mean_of_each_task(model).tolist(), strict=True):
+        for task, value in zip(tasks, means.tolist(), strict=True):
             texts.append(f"{task} {value:.4g}")
         n_more = len(tasks) - MAX_TASKS
         if n_more > 0:
@@ -66,25 +75,6 @@ def prediction_lines(model: Model) -> list[str]:
     return _coefficient_lines(model, np.asarray(coef, dtype=float))
 
 
-def _mean_of_each_task(model: Model) -> np.ndarray:
-    """Return what `TaskMean` predicts for each task, in the units of the target.
-
-    For labels this is the share of positive rows.
-    """
-    n_tasks = len(model.description.tasks)
-    n_features = innermost(model.estimator).n_features_in_
-    rows = np.zeros((n_tasks, n_features))
-    if model.ragged:
-        tasks = np.arange(n_tasks)
-        means = np.asarray(model.estimator.predict(rows, task_id=tasks))
-    else:
-        means = np.asarray(model.estimator.predict(rows))[0]
-    if model.is_regression:
-        return means
-    # Labels are -1 and +1.
-    return (1 + means) / 2
-
-
 def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
     """Return the sum that a linear model predicts, and its largest coefficients."""
     unit = ""
@@ -93,8 +83,13 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
             "; columns of numbers are standardized: a coefficient is the change for "
             "the step in brackets"
         )
+    quantity = "prediction"
+    if not model.is_regression:
+        quantity = "score (its sign is the label)"
+        if hasattr(model.estimator, "predict_proba"):
+            quantity = "log-odds"
     lines = [
-        f"{_quantity(model)} = intercept of the task + sum of coefficient x value of "
+        f"{quantity} = intercept of the task + sum of coefficient x value of "
         f"each feature{unit}{_scale_note(model)}"
     ]
     tasks = task_names(model)
@@ -105,7 +100,15 @@ def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
     names = [str(name) for name in transformed_names(model)]
     if len(names) != n_features:
         names = [f"feature {index}" for index in range(n_features)]
-    largest = _largest_features(coef)
+    # Targets on the same rows have units of their own: the coefficients of each task are
+    # compared with its largest one.
+    magnitudes = np.abs(coef)
+    maxima = magnitudes.max(axis=1, keepdims=True)
+    # A task without coefficients keeps its zeros.
+    divisors = np.where(maxima > 0, maxima, np.ones_like(maxima))
+    sizes = (magnitudes / divisors).mean(axis=0)
+    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
+    largest = order[sizes[order] > 0].tolist()
     for j in largest:
         name = names[j]
         if step := step_of(model, name):
@@ -128,31 +131,6 @@ def step_of(model: Model, name: str) -> str | None:
         return None
     values = model.step.original_values(names.index(name), np.array([0.0, 1.0]))
     return number(values[1] - values[0], 3)
-
-
-def _largest_features(coef: np.ndarray) -> list[int]:
-    """Return the features with the largest coefficients, without zero ones.
-
-    Targets on the same rows have units of their own, so that the coefficients of each
-    task are compared with its largest one.
-    """
-    magnitudes = np.abs(coef)
-    largest = magnitudes.max(axis=1, keepdims=True)
-    # A task without coefficients keeps its zeros.
-    divisor = np.where(largest > 0, largest, np.ones_like(largest))
-    relative = magnitudes / divisor
-    sizes = relative.mean(axis=0)
-    order = np.argsort(-sizes, kind="stable")[:MAX_FEATURES]
-    return [int(j) for j in order if sizes[j] > 0]
-
-
-def _quantity(model: Model) -> str:
-    """Return the name of the sum that a linear model predicts."""
-    if model.is_regression:
-        return "prediction"
-    if hasattr(model.estimator, "predict_proba"):
-        return "log-odds"
-    return "score (its sign is the label)"
 
 
 def _range_line(name: str, values: np.ndarray, tasks: Sequence[str]) -> str:

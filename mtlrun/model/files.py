@@ -560,7 +560,18 @@ def _refuse_large(archive: bytes, name: str) -> None:
         sizes = {info.filename: info.file_size for info in infos}
         expanded_sizes: dict[str, int] = {}
         total = 0
-        for file in _member_names(json.loads(members.read(ARCHIVE_SCHEMA))):
+        # Each object of the schema may be read from a member.
+        pending = [json.loads(members.read(ARCHIVE_SCHEMA))]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, list):
+                pending += value
+            if not isinstance(value, dict):
+                continue
+            pending += value.values()
+            file = value.get("file")
+            if not isinstance(file, str):
+                continue
             if file not in expanded_sizes:
                 size = sizes.get(file, 0)
                 if file.endswith(".npz") and file in sizes:
@@ -575,20 +586,6 @@ def _refuse_large(archive: bytes, name: str) -> None:
 def _check_size(size: int, limit: int, name: str) -> None:
     if size > limit:
         raise DataError(f"{name}: expands to more than {limit} bytes", UNTRUSTED_REMEDY)
-
-
-def _member_names(schema: Any) -> Iterator[str]:
-    """Yield the name of the member that each object of a schema is read from."""
-    pending = [schema]
-    while pending:
-        value = pending.pop()
-        if isinstance(value, dict):
-            file = value.get("file")
-            if isinstance(file, str):
-                yield file
-            pending += value.values()
-        elif isinstance(value, list):
-            pending += value
 
 
 def _refuse_partials(content: Any, trusted: Set[str], name: str) -> None:

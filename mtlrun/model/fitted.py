@@ -49,7 +49,7 @@ from mtlrun.errors import (
 )
 from mtlrun.estimators.baselines import given, predict_scores
 from mtlrun.features.table import TableFeatures, table_step
-from mtlrun.model.intervals import LEVEL, Intervals
+from mtlrun.model.intervals import LEVEL, Intervals, StoredIntervals
 from mtlrun.utils.io import read_fields
 from mtlrun.utils.text import normalized, sanitize, table_text
 
@@ -120,6 +120,14 @@ class ModelEstimator:
 
 
 @dataclass(frozen=True)
+class ModelIntervals:
+    """Intervals for tasks of the table and for new tasks, if a model has any."""
+
+    known: StoredIntervals | None = None
+    new: StoredIntervals | None = None
+
+
+@dataclass(frozen=True)
 class ModelDescription:
     """Facts about the method and the table of a model.
 
@@ -143,8 +151,8 @@ class ModelDescription:
         Label that counts as positive.
     transform : str or None
         Transform of the targets.
-    intervals : dict of str to dict
-        Errors on other rows; of known tasks and of new ones.
+    intervals : ModelIntervals
+        From errors on other rows.
     config : dict
         Settings of the training.
     cell : str or None
@@ -164,7 +172,7 @@ class ModelDescription:
     label_types: dict[str, str] = field(default_factory=dict)
     positive: str | None = None
     transform: str | None = None
-    intervals: dict[str, Any] = field(default_factory=dict)
+    intervals: ModelIntervals = ModelIntervals()
     config: dict[str, Any] = field(default_factory=dict)
     cell: str | None = None
     files: dict[str, str] = field(default_factory=dict)
@@ -454,30 +462,21 @@ class Model(BaseEstimator):
             )
         table = Table("data frame", frame[columns])
         clock = schema.clock
-        roles = self._roles(targets, schema)
-        dataset = make_dataset(table, roles, clock=clock).with_levels()
-        if clock is not None and clock.last_column in schema.features:
-            dataset = dataset.with_elapsed()
-        return dataset
-
-    def _roles(self, targets: Sequence[str], schema: Schema) -> Roles:
-        """Return the roles of the columns of the training table."""
-        description = self.description
-        levels = tuple(description.input.levels)
         time = None
         since_first = None
-        if schema.clock is not None:
-            if schema.clock.is_feature:
-                since_first = schema.clock.column
-            else:
-                time = schema.clock.column
+        if clock is not None and clock.is_feature:
+            since_first = clock.column
+        elif clock is not None:
+            time = clock.column
+        description = self.description
         task_type = description.task_type
         label_lists = description.labels.values()
         has_classes = any(len(labels) > 2 for labels in label_lists)
         if has_classes or (self.by_task and not self.ragged):
             # The estimator was fitted on one binary task per class.
             task_type = "multiclass"
-        return Roles(
+        levels = tuple(description.input.levels)
+        roles = Roles(
             targets=tuple(targets),
             task=schema.task_column,
             task_type=task_type,
@@ -489,6 +488,10 @@ class Model(BaseEstimator):
             time=time,
             since_first=since_first,
         )
+        dataset = make_dataset(table, roles, clock=clock).with_levels()
+        if clock is not None and clock.last_column in schema.features:
+            dataset = dataset.with_elapsed()
+        return dataset
 
     @with_arguments
     def predict(self, X: Any) -> np.ndarray | pd.Series | pd.DataFrame:
@@ -922,7 +925,7 @@ class Model(BaseEstimator):
     @property
     def has_intervals(self) -> bool:
         """Whether errors on other rows are known, from which intervals are made."""
-        return bool(self.description.intervals)
+        return self.description.intervals != ModelIntervals()
 
     def limits(
         self, X: Any, task_id: np.ndarray | None = None, *, level: float = LEVEL
@@ -979,25 +982,30 @@ class Model(BaseEstimator):
     ) -> Iterator[tuple[Intervals, np.ndarray]]:
         """Yield the intervals for known tasks and for new tasks, with their entries."""
         stored = self.description.intervals
-        if not stored:
+        # For tasks of the one kind, the intervals of the other kind do where alone.
+        of_table = stored.known or stored.new
+        of_new_tasks = stored.new or stored.known
+        if of_table is None or of_new_tasks is None:
             raise UserError(
                 "the model knows no errors on other rows",
                 "Models that mtlrun compare saves do.",
             )
-        for kind, is_kind in (("known", tasks >= 0), ("new", tasks < 0)):
+        for intervals, is_kind in (
+            (of_table, tasks >= 0),
+            (of_new_tasks, tasks < 0),
+        ):
             rows = np.flatnonzero(is_kind)
             if rows.size:
-                content = stored.get(kind) or stored.get("known") or stored["new"]
-                yield Intervals.from_dict(content), rows
+                yield Intervals.read(intervals), rows
 
     def _deviations_for_intervals(
         self, X: Any, task_id: np.ndarray | None
     ) -> np.ndarray | None:
         stored = self.description.intervals
-        contents = [stored[kind] for kind in ("known", "new") if stored.get(kind)]
-        if not any(Intervals.from_dict(content).is_relative for content in contents):
-            return None
-        return self.deviations(X, task_id).ravel()
+        for intervals in filter(None, (stored.known, stored.new)):
+            if Intervals.read(intervals).is_relative:
+                return self.deviations(X, task_id).ravel()
+        return None
 
     def scores_of_labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return `decision_function` for a matrix and positions of tasks."""
@@ -1330,33 +1338,23 @@ def _limits(
 
 
 def _score_columns(model: Model, kind: str) -> list[str]:
-    """Return the names of the columns of scores or probabilities; `kind` says which."""
-    columns = []
-    for name in _score_names(model):
-        if name:
-            columns.append(f"{name}:{kind}")
-        else:
-            columns.append(kind)
-    return columns
+    """Return the names of the columns of scores or probabilities; `kind` says which.
 
-
-def _score_names(model: Model) -> list[str]:
-    """Return the label, target or both that each column of the scores is for.
-
-    Plain labels of tasks with rows of their own have an empty name.
+    They start with the label, the target or both, except for plain labels of tasks with
+    rows of their own.
     """
     if model.ragged:
         words = next(iter(model.words.values()))
         if words in _PLAIN:
-            return [""]
-        return [words[1]]
+            return [kind]
+        return [f"{words[1]}:{kind}"]
     names = []
     for words, columns in model.outputs():
         tasks = model.description.tasks[columns]
         if len(words) == 2 and words not in _PLAIN and not model.by_task:
             # The task of two labels is named after its target only.
             tasks = [class_task(task, words[1]) for task in tasks]
-        names += tasks
+        names += [f"{task}:{kind}" for task in tasks]
     return names
 
 

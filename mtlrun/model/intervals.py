@@ -42,7 +42,6 @@ Statistics 2021; Duan, Smearing estimate, JASA 1983 (means of transformed target
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -108,6 +107,16 @@ class Errors:
 
 
 @dataclass(frozen=True)
+class StoredIntervals:
+    """Intervals in ``model.json``, see `Intervals`."""
+
+    groups: list[list[float]]
+    scales: list[float] | None = None
+    is_relative: bool | None = None
+    n_independent: int | None = None
+
+
+@dataclass(frozen=True)
 class Intervals:
     """Quantiles of scaled errors.
 
@@ -170,17 +179,17 @@ class Intervals:
         return cls(scales, groups, n_units, is_relative)
 
     @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> Intervals:
+    def read(cls, stored: StoredIntervals) -> Intervals:
         """Return what `to_dict` wrote."""
-        scales = content["scales"]
-        if scales is not None:
-            scales = np.asarray(scales, dtype=float)
-        groups = []
-        for group in content["groups"]:
-            groups.append(np.asarray(group, dtype=float))
-        # Files of earlier versions had scales of tasks or of the model, not both.
-        is_relative = content.get("is_relative", scales is None)
-        return cls(scales, groups, content.get("n_independent"), is_relative)
+        scales = None
+        if stored.scales is not None:
+            scales = np.asarray(stored.scales, dtype=float)
+        groups = [np.asarray(group, dtype=float) for group in stored.groups]
+        is_relative = stored.is_relative
+        if is_relative is None:
+            # Files of earlier versions had scales of tasks or of the model, not both.
+            is_relative = scales is None
+        return cls(scales, groups, stored.n_independent, is_relative)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, with at most `MAX_STORED` quantiles of each group."""
@@ -199,7 +208,7 @@ class Intervals:
             "is_relative": self.is_relative,
         }
         if self.n_independent is not None:
-            content["n_independent"] = self.n_independent
+            content |= {"n_independent": self.n_independent}
         return content
 
     def ends(

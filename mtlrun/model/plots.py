@@ -447,10 +447,17 @@ def estimate_pictures(
             )
         mean = float(estimates.mean[j])
         half = HALF_LENGTH * float(estimates.mean_std[j])
+        title = "Intercept"
+        axis = _target_name(model)
+        if names[j] != INTERCEPT:
+            title = f"Coefficient of {names[j]}"
+            # Columns of a table are scaled, so a step is one standard deviation.
+            step = step_of(model, names[j]) or "unit"
+            axis += f" per {step} of {sanitize(names[j])}"
         pictures.append(
             ShrinkagePicture(
-                f"Coefficient of {names[j]}" if names[j] != INTERCEPT else "Intercept",
-                _coefficient_axis(model, names[j]),
+                title,
+                axis,
                 arrows,
                 explanation,
                 "partially pooled",
@@ -481,18 +488,6 @@ def _target_name(model: Model) -> str:
         return "log-odds"
     targets = model.description.targets or ["target"]
     return sanitize(str(targets[0])) if len(targets) == 1 else "target"
-
-
-def _coefficient_axis(model: Model, name: str) -> str:
-    """Return the axis of a coefficient: the target, per step of the column.
-
-    Columns of a table are scaled, so a step is one standard deviation.
-    """
-    target = _target_name(model)
-    if name == INTERCEPT:
-        return target
-    step = step_of(model, name) or "unit"
-    return f"{target} per {step} of {sanitize(name)}"
 
 
 def _paths(folder: Path) -> list[Panel]:

@@ -200,14 +200,16 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
             f"{training.dataset_name}: {rows} ({n_train} for training, {n_test} for "
             f"testing), {features}, {tasks}"
         )
-        result = _result(training, record)
-        result["baseline"] = baseline_scores(fitted.part, job.scoring)
-        result["edits"] = dataset.edits
+        result = {
+            **_result(training, record),
+            "baseline": baseline_scores(fitted.part, job.scoring),
+            "edits": dataset.edits,
+        }
         changes = dict(best_params)
         if isinstance(training.refit, dict):
             changes |= training.refit
         params = with_params(job.method.params, changes)
-        description = _description(training, dataset, fitted.model, result, params)
+        description = _description(training, dataset, fitted.model, record, params)
         # The test rows have been transformed already, so this model has no feature
         # step.
         tested_model = Model(fitted.model, None, description)
@@ -387,7 +389,7 @@ def _description(
     training: TrainingJob,
     dataset: Dataset,
     estimator: BaseEstimator,
-    result: Mapping[str, Any],
+    record: Record,
     params: Mapping[str, Any],
 ) -> dict[str, Any]:
     """Return the content of ``model.json``.
@@ -398,8 +400,8 @@ def _description(
     dataset : Dataset
     estimator : estimator
         Fitted.
-    result : mapping
-        Content of ``metrics.json``.
+    record : Record
+        Of the fit.
     params : mapping
         Parameters of the saved model.
     """
@@ -454,7 +456,7 @@ def _description(
             "simulated": dataset.simulated,
             "edits": dataset.edits,
         },
-        "metrics": result["metrics"],
+        "metrics": record.metrics,
         "config": training.config,
     }
 

@@ -60,10 +60,14 @@ def attempt(function: Callable[..., Any], *arguments: object) -> Outcome:
         # scikit-learn.
         has_diverged = type(error).__name__ == "Diverged"
         log = "".join(traceback.format_exception(error))
+        # Make paths relative to the current folder or the import path.
+        folders = {os.getcwd(), *filter(None, sys.path)}
+        for folder in sorted(folders, key=len, reverse=True):
+            log = log.replace(f"{folder}/", "")
         return Outcome(
             status=DIVERGED if has_diverged else FAILED,
             error=one_line(error),
-            log=_remove_folders(log),
+            log=log,
         )
 
 
@@ -95,14 +99,6 @@ def seconds_left(deadline: float | None, limit: float | None = None) -> float | 
     if limit is None:
         return seconds_until_end
     return min(seconds_until_end, limit)
-
-
-def _remove_folders(text: str) -> str:
-    """Make the paths in a traceback relative to the current folder or import path."""
-    folders = {os.getcwd(), *filter(None, sys.path)}
-    for folder in sorted(folders, key=len, reverse=True):
-        text = text.replace(f"{folder}/", "")
-    return text
 
 
 def run_concurrently(

@@ -169,16 +169,11 @@ class Pool:
         """
         if self.backend == "dask":
             yield from run_on_dask(function, items, self.scheduler, self.n_jobs)
-        elif self.is_serial and self.remaining_seconds() is None:
+            return
+        if self.is_serial and self.remaining_seconds() is None:
             for tag, arguments in items:
                 yield tag, attempt(function, *arguments)
-        else:
-            yield from self._run_parallel(function, items)
-
-    def _run_parallel(
-        self, function: Callable[..., Any], items: Iterable[WorkItem]
-    ) -> Generator[Result, None, None]:
-        """Run work items in processes or in threads."""
+            return
         workers = self.workers or self._new_workers()
         n_workers = len(workers)
         idle_workers = list(workers)

@@ -158,6 +158,16 @@ def _parts_of(hint: Any) -> tuple[Any, tuple[Any, ...]]:
     return kind, parts
 
 
+@cache
+def _exact_types(hint: Any) -> set[type]:
+    """Return the types whose values have a type; none if the values themselves count."""
+    kind, _ = _parts_of(hint)
+    kinds = set(get_args(hint)) if kind is Union else {kind}
+    if kinds <= {str, int, float, bool, types.NoneType}:
+        return kinds
+    return set()
+
+
 def typed_value(hint: Any, value: Any, path: str) -> Any:
     """Return a value of JSON as a value of a type, see `read_fields`.
 
@@ -202,11 +212,23 @@ def typed_value(hint: Any, value: Any, path: str) -> Any:
         return value
     if kind is dict and len(parts) == 1:
         return read_fields(parts[0], value, path)
+    if kind in (dict, list) and parts[-1] is Any:
+        return kind(value)
     if isinstance(value, Mapping):
         return {
             key: typed_value(parts[1], item, f"{path}.{key}")
             for key, item in value.items()
         }
+    if kind is list:
+        # Lists of numbers may be long: look at the set of the types of their items.
+        item_types = set(map(type, value))
+        is_correct = item_types <= _exact_types(parts[0])
+        if is_correct and float in item_types:
+            # NaN is not below the limit either.
+            numbers = filter(None, value)
+            is_correct = str not in item_types and sum(map(abs, numbers)) <= LARGEST
+        if is_correct:
+            return list(value)
     if kind is tuple and parts[-1] is not ... and len(value) != len(parts):
         raise FieldError(path, f"{len(parts)} items are expected")
     items = [typed_value(parts[0], item, f"{path}.{k}") for k, item in enumerate(value)]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.comparison.coefficients import coefficient_table
+from mtlrun.comparison.result import coefficient_table
 
 
 @pytest.fixture(scope="module")

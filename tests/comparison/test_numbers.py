@@ -5,6 +5,7 @@ import math
 import re
 import statistics
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -580,14 +581,14 @@ def test_a_final_model_must_fit_into_the_remaining_budget(monkeypatch):
             options=CompareOptions(calibrate=is_calibrated),
             protocol=SimpleNamespace(train_share=1.0),
         )
-        in_budget = compare_module._Session._in_budget
-        assert in_budget(session, entry, 100.0 + fits * 10.0)
-        assert not in_budget(session, entry, 100.0 + fits * 10.0 - 0.1)
-        assert in_budget(session, entry, None)
+        first = partial(compare_module._Session._first_in_budget, session, [entry])
+        assert first(100.0 + fits * 10.0) is entry
+        assert first(100.0 + fits * 10.0 - 0.1) is None
+        assert first(None) is entry
         # Fits to a fifth of the rows: a fit to all takes five times as long.
         session.protocol.train_share = 0.2
-        assert not in_budget(session, entry, 100.0 + 4.9 * fits * 10.0)
-        assert in_budget(session, entry, 100.0 + 5 * fits * 10.0)
+        assert first(100.0 + 4.9 * fits * 10.0) is None
+        assert first(100.0 + 5 * fits * 10.0) is entry
 
 
 # --- the protocol ---

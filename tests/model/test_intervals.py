@@ -17,12 +17,14 @@ from mtlrun.model.files import load_model
 from mtlrun.model.intervals import (
     Errors,
     Intervals,
+    StoredIntervals,
     TaskCoverage,
     advice,
     coverage,
     n_independent,
     shrinkage_rows,
 )
+from mtlrun.utils.io import read_fields
 
 RNG = np.random.default_rng(0)
 
@@ -143,8 +145,8 @@ def test_the_coverage_of_tasks_counts_those_with_enough_targets():
 
 
 def test_intervals_of_earlier_files_use_the_scale_that_they_have():
-    of_model = Intervals.from_dict({"scales": None, "groups": [[-1.0, 0.0, 1.0]]})
-    of_tasks = Intervals.from_dict({"scales": [3.0], "groups": [[-1.0, 0.0, 1.0]]})
+    of_model = Intervals.read(StoredIntervals([[-1.0, 0.0, 1.0]]))
+    of_tasks = Intervals.read(StoredIntervals([[-1.0, 0.0, 1.0]], [3.0]))
     task = np.array([0])
     std = np.array([3.0])
     assert of_model.ends(task, std, 0.5) == of_tasks.ends(task, None, 0.5)
@@ -243,7 +245,8 @@ def test_targets_on_the_same_rows_have_separate_quantiles():
 def test_stored_intervals_equal_the_learned_ones():
     errors = errors_of(RNG.normal(size=3000), RNG.integers(0, 3, 3000))
     learnt = Intervals.of(errors, 3, is_shared=False)
-    read = Intervals.from_dict(json.loads(json.dumps(learnt.to_dict())))
+    content = json.loads(json.dumps(learnt.to_dict()))
+    read = Intervals.read(read_fields(StoredIntervals, content))
     tasks = np.array([0, 1, 2, -1])
     for first, second in zip(
         learnt.ends(tasks, None, 0.9), read.ends(tasks, None, 0.9), strict=True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +43,7 @@ from mtlrun.data.reading.table import (
 from mtlrun.errors import DataError, counted, listed
 from mtlrun.problem import memory
 from mtlrun.utils.arrays import NpzArchive
+from mtlrun.utils.io import read_fields
 from mtlrun.utils.sizes import SizeError, allow_cells, allow_members
 
 
@@ -125,6 +126,18 @@ def read_parquet(file: DataFile, like: TrainingColumns | None = None) -> Table:
     return table_of_frame(frame, file.where(), like)
 
 
+@dataclass(frozen=True)
+class _Arrays:
+    """Arrays of a table in an archive: X and tasks, or the parts of a sparse X."""
+
+    X: Any = None
+    task_id: Any = None
+    data: Any = None
+    indices: Any = None
+    indptr: Any = None
+    shape: Any = None
+
+
 def read_npz(file: DataFile, like: TrainingColumns | None = None) -> Table:
     """Return `X` and `task_id` of an archive, or a matrix of ``save_npz``.
 
@@ -139,10 +152,10 @@ def read_npz(file: DataFile, like: TrainingColumns | None = None) -> Table:
             arrays = archive.arrays()
         if is_frame(arrays):
             return Table(name, load_frame(arrays))
+        stored = read_fields(_Arrays, arrays)
         if {"data", "indices", "indptr", "shape"} <= set(arrays):
             X: Any = sparse.csr_matrix(
-                (arrays["data"], arrays["indices"], arrays["indptr"]),
-                shape=tuple(arrays["shape"]),
+                (stored.data, stored.indices, stored.indptr), shape=tuple(stored.shape)
             )
             X.check_format(full_check=True)
             table = Table(
@@ -151,22 +164,22 @@ def read_npz(file: DataFile, like: TrainingColumns | None = None) -> Table:
                 X.astype(float),
                 default_names(X.shape[1], name),
             )
-        elif "X" not in arrays:
+        elif stored.X is None:
             raise DataError(f"{name}: no array 'X'", f"Arrays: {listed(list(arrays))}.")
-        elif arrays["X"].dtype.kind == "S":
-            table = Table(name, pd.DataFrame({SEQUENCE: arrays["X"].astype(str)}))
+        elif stored.X.dtype.kind == "S":
+            table = Table(name, pd.DataFrame({SEQUENCE: stored.X.astype(str)}))
         else:
-            table = Table(name, numeric_frame(arrays["X"], name))
+            table = Table(name, numeric_frame(stored.X, name))
         table.named = SEQUENCE in table.frame
-        if "task_id" in arrays:
-            if arrays["task_id"].shape != (len(table.frame),):
+        tasks = stored.task_id
+        if tasks is not None:
+            if tasks.shape != (len(table.frame),):
                 n_rows = counted(len(table.frame), "row")
-                text = (
-                    f"{name}: task_id has shape {arrays['task_id'].shape}, X has "
-                    f"{n_rows}"
+                raise DataError(
+                    f"{name}: task_id has shape {tasks.shape}, X has {n_rows}",
+                    "One task per row.",
                 )
-                raise DataError(text, "One task per row.")
-            table.frame[TASK] = arrays["task_id"]
+            table.frame[TASK] = tasks
             table.default_task = TASK
     except MemoryError:
         raise DataError(f"{name}: its arrays do not fit into memory", remedy) from None

@@ -295,10 +295,14 @@ class NewRows:
 
     def flags(self) -> dict[str, list[tuple[str, ...]]]:
         """Return for each row the columns that are unlike the training rows, by kind."""
-        n_rows = self.X.shape[0]
-        return {
-            kind: _names_by_row(masks, n_rows) for kind, masks in self.masks().items()
-        }
+        flags = {}
+        for kind, masks in self.masks().items():
+            names: list[tuple[str, ...]] = [()] * self.X.shape[0]
+            for name, mask in masks.items():
+                for row in np.flatnonzero(mask).tolist():
+                    names[row] = (*names[row], name)
+            flags[kind] = names
+        return flags
 
     def sentences(self, *, with_ranges: bool = False) -> list[str]:
         """Return sentences about what the training rows did not have.
@@ -364,17 +368,6 @@ def training_ranges(dataset: Dataset) -> dict[str, tuple[float, float]]:
             values = column[is_filled]
             ranges[name] = (float(values.min()), float(values.max()))
     return ranges
-
-
-def _names_by_row(
-    masks: Mapping[str, np.ndarray], n_rows: int
-) -> list[tuple[str, ...]]:
-    """Return for each row the names of the columns whose mask is True there."""
-    names: list[tuple[str, ...]] = [()] * n_rows
-    for name, mask in masks.items():
-        for row in np.flatnonzero(mask).tolist():
-            names[row] = (*names[row], name)
-    return names
 
 
 def read_rows(path: Path, schema: Schema) -> NewRows:

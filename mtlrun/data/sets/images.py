@@ -223,12 +223,11 @@ def read_letter(
     variables = ["patterns_train", "labels_train", "patterns_test", "labels_test"]
     with file.open() as stream:
         content = read_mat(stream, file.where(), variables)
-    train_pixels, train_labels = _letters(
-        content["patterns_train"], content["labels_train"]
+    train_words, train_word_labels, test_words, test_word_labels = map(
+        content.__getitem__, variables
     )
-    test_pixels, test_labels = _letters(
-        content["patterns_test"], content["labels_test"]
-    )
+    train_pixels, train_labels = _letters(train_words, train_word_labels)
+    test_pixels, test_labels = _letters(test_words, test_word_labels)
     pixels = np.concatenate([train_pixels, test_pixels])
     labels = np.concatenate([train_labels, test_labels])
     cut = len(train_labels)

@@ -272,7 +272,25 @@ def read_sarcos(
     )
     source = file_called(files, train, card)
     if full:
-        rows, note = _full_rows(source, tests, blob, clean)
+        digest = None
+        if blob is not None:
+            digest = git_blob_id(source.read_bytes())
+        if digest != blob:
+            raise DataError(
+                f"{source.where()}: the content is not that of the original "
+                f"{source.name}\n"
+                f"  expected git blob {blob}\n  found    git blob {digest}",
+                "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
+            )
+        rows = matrix(source, "sarcos_inv", (TRAIN_ROWS, N_INPUTS + N_TORQUES))
+        note = (
+            f"leak: {int(_occurs(tests, rows).sum())} of the {len(tests)} test rows are "
+            "also rows of the training file"
+        )
+        if clean:
+            keep = ~_occurs(rows, tests)
+            note += f"; the {int((~keep).sum())} training rows concerned were left out"
+            rows = rows[keep]
     else:
         rows, note = _partial_rows(source, tests, unbiased, leaked)
     both = np.vstack((rows, tests))
@@ -286,30 +304,6 @@ def read_sarcos(
         notes=note,
         splits={"fixed": [(order[: len(rows)], order[len(rows) :])]},
     )
-
-
-def _full_rows(
-    file: DataFile, tests: np.ndarray, blob: str | None, clean: bool
-) -> tuple[np.ndarray, str]:
-    digest = None
-    if blob is not None:
-        digest = git_blob_id(file.read_bytes())
-    if digest != blob:
-        raise DataError(
-            f"{file.where()}: the content is not that of the original {file.name}\n"
-            f"  expected git blob {blob}\n  found    git blob {digest}",
-            "Replace it by the file of http://www.gaussianprocess.org/gpml/data/.",
-        )
-    rows = matrix(file, "sarcos_inv", (TRAIN_ROWS, N_INPUTS + N_TORQUES))
-    note = (
-        f"leak: {int(_occurs(tests, rows).sum())} of the {len(tests)} test rows are "
-        "also rows of the training file"
-    )
-    if clean:
-        keep = ~_occurs(rows, tests)
-        note += f"; the {int((~keep).sum())} training rows concerned were left out"
-        rows = rows[keep]
-    return rows, note
 
 
 def _partial_rows(
