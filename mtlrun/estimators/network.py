@@ -217,10 +217,15 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
             parts = [scaled.subset_tasks([t]) for t in range(data.n_tasks)]
         else:
             parts = [scaled]
-        groups = self._groups_of_parts(data, len(parts))
+        groups = getattr(self, "_groups", None)
+        if groups is not None and data.order is not None:
+            groups = groups[data.order]
+        groups_of_parts = [groups] * len(parts)
+        if groups is not None and data.offsets is not None and self.variant == "stn":
+            groups_of_parts = list(np.split(groups, data.offsets[1:-1]))
         trained = [
-            self._train(part, int(random.randint(2**31 - 1)), own_groups)
-            for part, own_groups in zip(parts, groups, strict=True)
+            self._train(part, int(random.randint(2**31 - 1)), part_groups)
+            for part, part_groups in zip(parts, groups_of_parts, strict=True)
         ]
         networks = []
         for t, network in enumerate(trained):
@@ -246,17 +251,6 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         W = np.hstack([layers[-1][0] for layers in self.networks_])
         intercept = np.zeros(data.n_tasks)
         return SolverResult(W[np.newaxis], intercept, True, n_iter, objective)
-
-    def _groups_of_parts(self, data: TaskData, n_parts: int) -> list[Array | None]:
-        """Return the groups of the rows that each network is trained on."""
-        groups = getattr(self, "_groups", None)
-        if groups is None:
-            return [None] * n_parts
-        if data.order is not None:
-            groups = groups[data.order]
-        if data.offsets is None or n_parts != data.n_tasks:
-            return [groups] * n_parts
-        return list(np.split(groups, data.offsets[1:-1]))
 
     def _train(self, data: TaskData, seed: int, groups: Array | None) -> TrainedNetwork:
         prior = None

@@ -543,11 +543,16 @@ class _Divide(BaseMTL):
         if data.shared:
             rotation = base._decompose(data)
         self.setup_seconds_ = time.perf_counter() - begin
-        blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
-        calls = (
-            delayed(_fit_block)(base, block, _rotation(base, rotation, block))
-            for block in blocks
-        )
+        calls = []
+        for tasks in self.blocks_:
+            block = data.subset_tasks(tasks)
+            block_rotation = None
+            if (
+                isinstance(rotation, SharedRotation)
+                and base._solver_for(block) != "fista"
+            ):
+                block_rotation = rotation.retarget(base._designs(block))
+            calls.append(delayed(_fit_block)(base, block, block_rotation))
         fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
         self.block_seconds_ = np.array([fit.seconds for fit in fits])
         counts = Counter(warning for fit in fits for warning in set(fit.warnings))
@@ -582,17 +587,6 @@ class _Divide(BaseMTL):
             f"{result.stop_crit:.2g}, at most {result.n_iter} iterations). Increase "
             "base__max_iter, or accept a larger base__tol."
         )
-
-
-def _rotation(
-    base: ConvexMTL, rotation: Rotation | None, block: TaskData
-) -> Rotation | None:
-    """Return the decomposition of a block from the decomposition of all tasks, None
-    where it must be made anew.
-    """
-    if not isinstance(rotation, SharedRotation) or base._solver_for(block) == "fista":
-        return None
-    return rotation.retarget(base._designs(block))
 
 
 def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> BlockFit:

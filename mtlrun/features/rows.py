@@ -147,19 +147,6 @@ def _letter(letters: Array, i: int, p: int) -> int:
 
 
 @inner
-def _next_unknown(unknown: Array, i: int, p: int, length: int) -> int:
-    """Return the first position from p on whose letter stands for several bases.
-
-    Return the length if there is none.
-    """
-    if unknown.shape[0] == 0:
-        return length
-    while p < length and not (unknown[i, p >> 3] >> (p & 7)) & 1:
-        p += 1
-    return p
-
-
-@inner
 def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
     """Return bucket and sign of a k-mer.
 
@@ -217,7 +204,12 @@ def expand(
             last = _letter(letters, i, p + degree - 1)
         window = ((window << two) | np.uint64(last)) & mask
         if gap < p:
-            gap = _next_unknown(unknown, i, p, length)
+            # The next position whose letter stands for several bases
+            gap = length
+            if unknown.shape[0]:
+                gap = p
+                while gap < length and not (unknown[i, gap >> 3] >> (gap & 7)) & 1:
+                    gap += 1
         base = np.uint64(start[p])
         width = np.uint64(4)
         shift = np.uint64(2 * degree)

@@ -217,7 +217,15 @@ class TableFeatures(  # type: ignore[call-arg]
         if not isinstance(self.transformer_, MaxAbsScaler):
             if sparse.issparse(X):
                 X = X.toarray()
-            features = self.transformer_.transform(self._filled(X))
+            scaler = self.transformer_.named_transformers_.get("numbers")
+            if isinstance(scaler, StandardScaler) and np.isnan(X).any():
+                # Columns without gaps in training: new gaps get the mean, which is zero
+                # after scaling.
+                _, _, columns = self.transformer_.transformers_[0]
+                values = X[:, columns]
+                X = X.copy()
+                X[:, columns] = np.where(np.isnan(values), scaler.mean_, values)
+            features = self.transformer_.transform(X)
             return np.asarray(features, dtype=np.float64)
         words, numbers = self._columns()
         X = sparse.csc_matrix(X)
@@ -288,22 +296,6 @@ class TableFeatures(  # type: ignore[call-arg]
         n_columns = self.n_features_in_ - self.n_levels
         numbers = np.setdiff1d(np.arange(n_columns), words)
         return words, numbers.tolist()
-
-    def _filled(self, X: Any) -> Any:
-        """Fill gaps of new rows in columns that had none in training.
-
-        They get the mean, which is zero after scaling.
-        """
-        scaler = self.transformer_.named_transformers_.get("numbers")
-        if not isinstance(scaler, StandardScaler):
-            return X
-        if not np.isnan(X).any():
-            return X
-        _, _, columns = self.transformer_.transformers_[0]
-        values = X[:, columns]
-        X = X.copy()
-        X[:, columns] = np.where(np.isnan(values), scaler.mean_, values)
-        return X
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features.

@@ -160,7 +160,12 @@ class TaskScorer:
         ids = task_id
         if ids is None:
             ids = self._ids_from_column(X, model, steps_before)
-        if ids is None and y.ndim == 1 and _needs_task_ids(model):
+        # Estimators of other packages say nothing about tasks: there may be several.
+        has_several_tasks = not hasattr(model, "task_column")
+        if hasattr(model, "tasks_"):
+            has_several_tasks = len(model.tasks_) > 1
+        is_ragged = getattr(model, "_layout", "ragged") == "ragged"
+        if ids is None and y.ndim == 1 and has_several_tasks and is_ragged:
             raise ValueError(
                 "task_scorer cannot tell the tasks of the rows: "
                 f"{type(estimator).__name__} has no task_column, and no task_id came "
@@ -184,22 +189,16 @@ class TaskScorer:
         if task_id is not None:
             routed = {"task_id": ids}
         predicted = self._predicted(estimator, X, routed)
-        y, predicted = self._coded(y, predicted, estimator)
-        return self._score(y, predicted, ids, sample_weight)
-
-    def _coded(self, y: Array, predicted: Array, estimator: Any) -> tuple[Array, Array]:
-        """Return targets and predicted labels of two classes as -1 and +1."""
-        if self.metric.needs == "value":
-            return y, predicted
         classes = getattr(estimator, "classes_", None)
-        if classes is None:
-            return y, predicted
-        if np.ndim(classes) == 2:
-            # A row of classes per task, all the same
-            classes = classes[0]
-        if self.metric.needs == "label":
-            predicted = _signs(predicted, classes)
-        return _signs(y, classes), predicted
+        if self.metric.needs != "value" and classes is not None:
+            # Code two classes as -1 and +1.
+            if np.ndim(classes) == 2:
+                # A row of classes per task, all the same
+                classes = classes[0]
+            if self.metric.needs == "label":
+                predicted = _signs(predicted, classes)
+            y = _signs(y, classes)
+        return self._score(y, predicted, ids, sample_weight)
 
     def _score(self, y: Array, predicted: Array, ids: Any, sample_weight: Any) -> float:
         """Return the average of the metric; greater is better."""
@@ -338,16 +337,6 @@ def _is_multitask(estimator: Any) -> bool:
     if hasattr(estimator, "tasks_"):
         return True
     return getattr(estimator, "task_column", None) is not None
-
-
-def _needs_task_ids(model: Any) -> bool:
-    """Whether flat targets of the model belong to several tasks."""
-    if hasattr(model, "tasks_"):
-        has_several_tasks = len(model.tasks_) > 1
-    else:
-        # Estimators of other packages say nothing about tasks: there may be several.
-        has_several_tasks = not hasattr(model, "task_column")
-    return has_several_tasks and getattr(model, "_layout", "ragged") == "ragged"
 
 
 def _signs(labels: Array, classes: Array) -> Array:

@@ -583,7 +583,13 @@ def in_row_space(data: TaskData) -> tuple[TaskData, Array | None]:
     """
     if data.shared or data.sparse:
         return data, None
-    distinct = _distinct_rows(data.X)
+    # A random projection tells rows apart. If it fails, keep repeated rows.
+    direction = np.random.default_rng(0).normal(size=data.n_features)
+    keys = data.X @ direction
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    distinct = data.X[first]
+    if not np.array_equal(distinct[group], data.X):
+        distinct = data.X
     if len(distinct) > _PAYS * data.n_features:
         return data, None
     squares = np.einsum("ij,ij->j", distinct, distinct)
@@ -596,19 +602,6 @@ def in_row_space(data: TaskData) -> tuple[TaskData, Array | None]:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     rows[np.abs(rows) <= _ZERO * lengths] = 0.0
     return data.with_design(rows), basis
-
-
-def _distinct_rows(X: Array) -> Array:
-    """Return the rows of X without repetitions.
-
-    A random projection tells rows apart. If it fails, return all rows.
-    """
-    direction = np.random.default_rng(0).normal(size=X.shape[1])
-    keys = X @ direction
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    if np.array_equal(X[first][group], X):
-        return X[first]
-    return X
 
 
 # ---------------------------------------------------------------------- row spaces
