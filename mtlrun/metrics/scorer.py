@@ -158,8 +158,15 @@ class TaskScorer:
             y = ordered_columns(y, model.tasks_.tolist())
         y = np.asarray(y)
         ids = task_id
-        if ids is None:
-            ids = self._ids_from_column(X, model, steps_before)
+        column = getattr(model, "task_column", None)
+        if ids is None and self.task_column is not None:
+            ids = take_column(X, self.task_column)[0]
+        elif ids is None and column is not None:
+            # The model finds its column in the rows that the steps before it return.
+            transformed = X
+            for steps in steps_before:
+                transformed = steps.transform(transformed)
+            ids = take_column(transformed, column)[0]
         # Estimators of other packages say nothing about tasks: there may be several.
         has_several_tasks = not hasattr(model, "task_column")
         if hasattr(model, "tasks_"):
@@ -219,18 +226,6 @@ class TaskScorer:
         if self.metric.greater_is_better:
             return value
         return -value
-
-    def _ids_from_column(self, X: Any, model: Any, steps_before: list[Any]) -> Any:
-        """Return the task ids in X; None without a `task_column` of self or model."""
-        if self.task_column is not None:
-            return take_column(X, self.task_column)[0]
-        column = getattr(model, "task_column", None)
-        if column is None:
-            return None
-        # The model finds its column in the rows that the steps before it return.
-        for steps in steps_before:
-            X = steps.transform(X)
-        return take_column(X, column)[0]
 
     def _predicted(self, estimator: Any, X: Any, routed: dict[str, Any]) -> Array:
         needs_scores = self.metric.needs == "score"

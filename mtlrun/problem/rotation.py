@@ -351,7 +351,21 @@ class TaskRotation(Rotation):
             squares, self.bases = eigen
             self._graded = np.zeros(data.n_tasks, dtype=bool)
         elif longest < data.n_features:
-            squares, self.bases, self._graded = self._short_tasks(longest)
+            # Tasks with fewer rows than features are decomposed one by one.
+            squares = np.zeros((data.n_tasks, longest))
+            self.bases = np.zeros((data.n_tasks, data.n_features, longest))
+            self._graded = np.zeros(data.n_tasks, dtype=bool)
+            for task in range(data.n_tasks):
+                A, sizes = self._rows(task)
+                column_squares = np.einsum("ij,ij->j", A, A)
+                self._graded[task] = is_graded(column_squares, np.square(sizes))
+                if self._graded[task]:
+                    values, V = right_singular(A, sizes)
+                else:
+                    _, s, Vt = np.linalg.svd(A, full_matrices=False)
+                    values = np.square(s)
+                    V = Vt.T
+                squares[task], self.bases[task] = _padded(values, V, longest)
         else:
             gram = self.operator.gram(data.weights)
             squares, self.bases = np.linalg.eigh(gram)
@@ -376,29 +390,6 @@ class TaskRotation(Rotation):
     def lift(self, Q: Array) -> Array:
         coefficients = np.matmul(self.bases, Q.T[:, :, None])
         return coefficients[:, :, 0].T
-
-    def _short_tasks(self, longest: int) -> tuple[Array, Array, Array]:
-        """Decompose tasks with fewer rows than features one by one.
-
-        Return squared singular values, bases, and which tasks are graded.
-        """
-        T = self.data.n_tasks
-        d = self.data.n_features
-        squares = np.zeros((T, longest))
-        bases = np.zeros((T, d, longest))
-        graded = np.zeros(T, dtype=bool)
-        for t in range(T):
-            A, sizes = self._rows(t)
-            column_squares = np.einsum("ij,ij->j", A, A)
-            graded[t] = is_graded(column_squares, np.square(sizes))
-            if graded[t]:
-                values, V = right_singular(A, sizes)
-            else:
-                _, s, Vt = np.linalg.svd(A, full_matrices=False)
-                values = np.square(s)
-                V = Vt.T
-            squares[t], bases[t] = _padded(values, V, longest)
-        return squares, bases, graded
 
 
 def _padded(values: Array, V: Array, size: int) -> tuple[Array, Array]:

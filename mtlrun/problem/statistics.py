@@ -142,9 +142,23 @@ class TaskStatistics:
         like: TaskStatistics | None = None,
     ) -> TaskStatistics:
         """Sum up checked data; arguments as of `of`."""
-        x_shift, y_shift = cls._shifts(data, like)
+        total = data.sum_by_task(data.full_weights())
+        sums = data.sum_by_task(data.weighted(data.targets))
+        # Shifts of features and targets are those of `like`, or else the means. A
+        # sparse design would become dense.
+        y_shift = sums / np.where(total > 0, total, 1.0)
+        x_shift = np.zeros(data.n_features)
         if not data.sparse:
+            if like is None or not like.x_shift.any():
+                x_shift = data.X.mean(axis=0)
+            else:
+                x_shift = like.x_shift
             data = data.with_design(data.X - x_shift)
+        if like is not None:
+            # A task that the earlier rows lack takes its own mean.
+            shifts = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
+            pairs = zip(data.tasks.tolist(), y_shift, strict=True)
+            y_shift = np.array([shifts.get(task, mean) for task, mean in pairs])
         data = data.with_targets(data.targets - data.spread(y_shift))
         operator = TaskOperator(data)
         full = data.full_weights()
@@ -180,28 +194,6 @@ class TaskStatistics:
             n_rows=data.sizes,
             features=tuple(features),
         )
-
-    @staticmethod
-    def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
-        """Return shifts of features and targets, from `like` or else the means."""
-        total = data.sum_by_task(data.full_weights())
-        sums = data.sum_by_task(data.weighted(data.targets))
-        means = sums / np.where(total > 0, total, 1.0)
-        if data.sparse:
-            # A shift would make the design dense.
-            x_shift = np.zeros(data.n_features)
-        elif like is None or not like.x_shift.any():
-            x_shift = data.X.mean(axis=0)
-        else:
-            x_shift = like.x_shift
-        if like is None:
-            return x_shift, means
-        # A task that the earlier rows lack takes its own mean.
-        shifts = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
-        y_shift = []
-        for task, mean in zip(data.tasks.tolist(), means, strict=True):
-            y_shift.append(shifts.get(task, mean))
-        return x_shift, np.array(y_shift)
 
     @property
     def n_features(self) -> int:

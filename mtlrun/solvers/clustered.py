@@ -346,12 +346,9 @@ class LeastSquares(TaskTerm):
         return loss + 0.5 * self.ridge * square
 
     def bound(self, W: Array, flows: Flows, lam: float) -> float:
-        if self.ridge > 0:
-            return self._conjugate(flows)
-        return self._dual(W, flows, lam)
-
-    def _conjugate(self, flows: Flows) -> float:
-        """Return the minimum over W of the loss, the ridge and <div p, W>."""
+        if not self.ridge > 0:
+            return self._dual(W, flows, lam)
+        # The minimum over W of the loss, the ridge and <div p, W>
         rotation = self.rotation
         pull = flows.divergence().T
         inside = rotation.rotate(pull)

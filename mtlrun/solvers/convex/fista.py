@@ -494,7 +494,12 @@ class ProximalRun:
             parts, new, values = self._proximal_step(origin, at, gradient)
             if self.curvature >= self.bound:
                 break
-            if self._descends(origin, at, gradient, parts, new):
+            # The quadratic model with this curvature must bound f at the new point.
+            move = parts - origin
+            b_square = float(np.sum(np.square(new.b - at.b)))
+            square = float(np.vdot(move, move)) + self.b_units * b_square
+            excess = self.smooth.excess(at, gradient, new)
+            if excess <= 0.5 * self.curvature * square:
                 break
             self.curvature = min(self.curvature * _CURVATURE_GROWTH, self.bound)
         if self.restart:
@@ -535,17 +540,3 @@ class ProximalRun:
         if self.smooth.with_b:
             b = at.b - gradient.b * (step / self.b_units)
         return parts, self.smooth.point(parts.sum(axis=0), b), values
-
-    def _descends(
-        self,
-        origin: Array,
-        at: Point,
-        gradient: Gradient,
-        parts: Array,
-        new: Point,
-    ) -> bool:
-        """Whether the quadratic model with this curvature bounds f at the new point."""
-        move = parts - origin
-        b_square = float(np.sum(np.square(new.b - at.b)))
-        square = float(np.vdot(move, move)) + self.b_units * b_square
-        return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square

@@ -408,7 +408,18 @@ class Design:
             if sp.issparse(self._X):
                 self._X = sp.csc_array(self._X)
         self._n_taken = 0
-        self.norms = self._column_norms()
+        if self._full is not None:
+            squares = np.diag(self._full)
+        elif not sp.issparse(self._X):
+            squares = np.einsum("ij,ij->j", self._X, self._X)
+        else:
+            squares = self._X.power(2).sum(axis=0)
+            if self._means is not None:
+                sums = self._X.T @ self._ones
+                total = self._ones @ self._ones
+                # The diagonal of the matrix in `_gram`.
+                squares = squares + self._means * (total * self._means - 2.0 * sums)
+        self.norms = np.sqrt(np.maximum(squares, 0.0))
 
     def solve(
         self,
@@ -472,7 +483,14 @@ class Design:
                 max_epochs,
             )
         else:
-            G = self._gram_of(chosen)
+            if self._full is None:
+                self._spend(len(chosen) ** 2)
+            if self._full is None:
+                G = self._gram(chosen)
+            elif len(chosen) == len(self._full):
+                G = self._full
+            else:
+                G = self._full[np.ix_(chosen, chosen)]
             gradient = Q[chosen, tasks]
             used = np.flatnonzero(part.any(axis=1))
             cross = gradient + G[:, used] @ part[used]
@@ -553,15 +571,6 @@ class Design:
             return self._X.nnz / d
         return n
 
-    def _gram_of(self, chosen: Array) -> Array:
-        if self._full is None:
-            self._spend(len(chosen) ** 2)
-        if self._full is None:
-            return self._gram(chosen)
-        if len(chosen) == len(self._full):
-            return self._full
-        return self._full[np.ix_(chosen, chosen)]
-
     def _spend(self, work: float) -> None:
         """Count products of columns.
 
@@ -631,19 +640,6 @@ class Design:
             correction -= total * np.outer(means, means)
             G -= correction
         return np.ascontiguousarray(G)
-
-    def _column_norms(self) -> Array:
-        if self._full is not None:
-            return np.sqrt(np.maximum(np.diag(self._full), 0.0))
-        if not sp.issparse(self._X):
-            return np.sqrt(np.einsum("ij,ij->j", self._X, self._X))
-        squares = self._X.power(2).sum(axis=0)
-        if self._means is not None:
-            sums = self._X.T @ self._ones
-            total = self._ones @ self._ones
-            # The diagonal of the matrix in `_gram`.
-            squares = squares + self._means * (total * self._means - 2.0 * sums)
-        return np.sqrt(np.maximum(squares, 0.0))
 
 
 @dataclass

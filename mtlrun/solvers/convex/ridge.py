@@ -75,12 +75,17 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
         w = data.weights
     n_iter = 1
     converged = True
-    if not _direct(data.n_rows, data.n_features, data.sparse):
+    is_direct = _direct(data.n_rows, data.n_features, data.sparse)
+    rotation = None
+    if is_direct and (alpha == 0 or data.n_features > data.n_rows):
+        # Inner products of rows would lose columns that are small next to others.
+        squares = operator.squares(w)
+        if is_graded(squares, squares):
+            rotation = prepare(data, fit_intercept)
+    if not is_direct:
         W, n_iter, converged = _iterate(data, operator, w, alpha, targets)
-    elif (alpha == 0 or data.n_features > data.n_rows) and (
-        accurate := _accurate(data, operator, w, fit_intercept)
-    ):
-        W, n_iter, converged = _refine(accurate, w[:, np.newaxis], alpha, targets)
+    elif rotation is not None and rotation.graded:
+        W, n_iter, converged = _refine(rotation, w[:, np.newaxis], alpha, targets)
     elif data.n_features <= data.n_rows:
         # (X'DX + alpha I) W = X'D Y with the weights in D
         gram = operator.gram(data.weights)
@@ -97,25 +102,6 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     else:
         b = centred.intercept(W)
     return Ridge(W, b, n_iter, converged)
-
-
-def _accurate(
-    data: TaskData,
-    operator: TaskOperator,
-    w: Array,
-    fit_intercept: bool,
-) -> Rotation | None:
-    """Return an eigenbasis for columns that differ much in scale.
-
-    Inner products of rows would lose small columns.
-    """
-    squares = operator.squares(w)
-    if not is_graded(squares, squares):
-        return None
-    rotation = prepare(data, fit_intercept)
-    if rotation.graded:
-        return rotation
-    return None
 
 
 def _refine(

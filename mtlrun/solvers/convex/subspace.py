@@ -159,8 +159,13 @@ def solve_subspace(
             out = k
     null = null_objective(data, loss)
     # Coefficients are divided by the size of the targets where these have unusual
-    # units, and the objective by the strength of the trace norm.
-    size = _unusual_size(data, null / loss.scale)
+    # units, and the objective by the strength of the trace norm. Division by a power of
+    # two is exact.
+    half_squares = null / loss.scale
+    spread = np.sqrt(2.0 * half_squares / data.full_weights().sum())
+    size = 1.0
+    if not (spread == 0 or 1e-3 <= spread <= 1e3):
+        size = float(2.0 ** np.round(np.log2(spread)))
     data = data.with_targets(data.targets / size)
     unit = size * penalties[low].alpha
     scale = loss.scale * size / penalties[low].alpha
@@ -194,18 +199,6 @@ def solve_subspace(
         outliers=len(point.active),
         state=point,
     )
-
-
-def _unusual_size(data: TaskData, null: float) -> float:
-    """Return a power of two near the spread of the targets, 1 if that is 1e-3 to 1e3.
-
-    `null` is half of the sum of the squared deviations. Division by a power of two is
-    exact.
-    """
-    spread = np.sqrt(2.0 * null / data.full_weights().sum())
-    if spread == 0 or 1e-3 <= spread <= 1e3:
-        return 1.0
-    return float(2.0 ** np.round(np.log2(spread)))
 
 
 def _descend(
@@ -552,7 +545,17 @@ def _directions(
     # The columns of E in terms of U.
     b = (U.T @ E).astype(np.float64)
     for i in range(3):
-        along[i], images[i] = _outside(along[i], images[i], U, HU)
+        # The parts outside of U. Columns that lie in U but for rounding become zero.
+        lengths = np.sqrt(column_products(along[i], along[i]))
+        h = U.T @ along[i]
+        outside = along[i] - U @ h
+        image = images[i] - HU @ h
+        outside_lengths = np.sqrt(column_products(outside, outside))
+        is_inside = outside_lengths <= _FRESH * np.maximum(lengths, 1e-30)
+        outside[:, is_inside] = 0
+        image[:, is_inside] = 0
+        along[i] = outside
+        images[i] = image
     N = np.zeros((len(active), 3, 3))
     M = np.zeros((len(active), 3, 3))
     for i in range(3):
@@ -607,22 +610,6 @@ def _new_directions(
     lengths = np.sqrt(column_products(D, D))
     unit = (1.0 / np.maximum(lengths, 1e-300)).astype(problem.dtype)
     return D * unit, HD * unit
-
-
-def _outside(A: Array, image: Array, U: Array, HU: Array) -> tuple[Array, Array]:
-    """Return the parts of columns outside of U, and their images.
-
-    Columns that lie in U but for rounding become zero.
-    """
-    lengths = np.sqrt(column_products(A, A))
-    h = U.T @ A
-    outside = A - U @ h
-    image = image - HU @ h
-    outside_lengths = np.sqrt(column_products(outside, outside))
-    is_inside = outside_lengths <= _FRESH * np.maximum(lengths, 1e-30)
-    outside[:, is_inside] = 0
-    image[:, is_inside] = 0
-    return outside, image
 
 
 def _orthonormal(N: Array) -> tuple[Array, Array]:

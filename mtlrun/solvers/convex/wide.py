@@ -252,7 +252,8 @@ class WideProblem:
         if self.mean is not None:
             mean_square = self.mean @ self.mean
             mean_squares = float(self.root @ self.root * mean_square)
-        trace = _squares(self.A) - mean_squares
+        entries = self.A.data if sp.issparse(self.A) else self.A.ravel()
+        trace = float(np.vdot(entries, entries)) - mean_squares
         rank = max(min(self.A.shape), 1)
         level = max(trace, 1e-300) / rank
         # The eigenvalues that stand out depend on the mean of the others, and
@@ -364,12 +365,3 @@ def _product(A: Design, B: Array) -> Array:
     out = np.empty((A.shape[0], B.shape[1]), A.dtype)
     _sparse_product(A.indptr, A.indices, A.data, B, out)
     return out
-
-
-def _squares(A: Design) -> float:
-    """Return the sum of the squared entries."""
-    if sp.issparse(A):
-        values = A.data
-    else:
-        values = A.ravel()
-    return float(np.vdot(values, values))

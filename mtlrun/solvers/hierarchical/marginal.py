@@ -19,7 +19,7 @@ Theta is never inverted: it may be singular.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -211,9 +211,19 @@ class Marginal:
         prior_squares = float(prior @ np.square(b))
         r2 = data.rest.sum() + squares + prior_squares + self._floor
         s2 = max(r2, _TINY) / self.nu
-        projected, added = self._integrated(inverse, SA, prior, logdet_mean)
+        # "reml" integrates over all numbers of the mean, "ml" over those with a prior.
+        # The covariance of these is `projected`.
+        projected = inverse
+        if self.method != "reml":
+            projected = np.zeros_like(inverse)
+            logdet_mean = 0.0
+            has_prior = prior > 0
+            if has_prior.any():
+                M = SA + np.diag(prior)
+                selection = np.ix_(has_prior, has_prior)
+                projected[selection], logdet_mean = _inverse(M[selection])
         noise_term = self.nu * (np.log(2 * np.pi * s2) + 1.0)
-        D = noise_term + logdet + added
+        D = noise_term + logdet + logdet_mean
         is_diagonal = Theta.ndim == 1
         G, g_kappa = self._gradient(
             Q,
@@ -267,28 +277,6 @@ class Marginal:
         prior[self.shrunk] = 1.0
         return np.diag(scale), prior
 
-    def _integrated(
-        self,
-        inverse: Array,
-        SA: Array,
-        prior: Array,
-        logdet: float,
-    ) -> tuple[Array, float]:
-        """Return the covariance of integrated coefficients, and their term in D.
-
-        "reml" integrates over all numbers of the mean, "ml" over those with a prior.
-        """
-        if self.method == "reml":
-            return inverse, logdet
-        projected = np.zeros_like(inverse)
-        has_prior = prior > 0
-        if not has_prior.any():
-            return projected, 0.0
-        M = SA + np.diag(prior)
-        selection = np.ix_(has_prior, has_prior)
-        projected[selection], logdet = _inverse(M[selection])
-        return projected, logdet
-
     def _gradient(
         self,
         Q: list[Array],
@@ -315,7 +303,12 @@ class Marginal:
                 explained = of_mean @ qj
                 left = qj - explained
                 if self._has_one_design:
-                    trace = self._trace_of_design(block.copies, q, explained)
+                    # The trace of `_common` of tasks that share their rows Q. With the
+                    # basis F of the mean it is that of T Q'Q - T^2 Q'QF P F'Q'Q.
+                    columns = q[0][:, self.shrunk]
+                    squares = np.square(columns).sum()
+                    mean_part = np.sum(columns * explained[0][:, self.shrunk])
+                    trace = float(block.copies * squares - block.copies**2 * mean_part)
             # The rows of all tasks of the block, below each other. With -1 for their
             # number, reshape would refuse p = 0.
             n_rows = qj.shape[0] * qj.shape[1]
@@ -335,26 +328,6 @@ class Marginal:
         if trace is None:
             trace = float(np.trace(self._common(Q, QF, projected)))
         return G, float(trace - sums @ sums / s2)
-
-    def _trace_of_design(self, n_tasks: float, q: Array, explained: Array) -> float:
-        """Return the trace of `_common` of tasks that share their rows.
-
-        With rows Q of one task, and F the basis of the mean, the matrix of which it is
-        the trace is ``T Q'Q - T^2 Q'QF P F'Q'Q``.
-
-        Parameters
-        ----------
-        n_tasks : float
-            T.
-        q : ndarray of shape (1, k, p)
-            Q.
-        explained : ndarray of shape (1, k, p)
-            ``QF P F'Q' Q``.
-        """
-        columns = q[0][:, self.shrunk]
-        squares = np.square(columns).sum()
-        of_mean = np.sum(columns * explained[0][:, self.shrunk])
-        return float(n_tasks * squares - n_tasks**2 * of_mean)
 
     def _common(self, Q: list[Array], QF: list[Array], projected: Array) -> Array:
         """Return X' P X of the shrunk columns."""
@@ -465,21 +438,15 @@ class _Sums:
         self.common: dict[str, Array] = {}
         if len(marginal.shrunk):
             self._start_common()
-        for copies, h, q in self._chunks():
-            self._add(copies, h, q)
-
-    def _chunks(self) -> Iterator[tuple[float, Array, Array]]:
-        """Yield tasks per design, h and whitened rows of some tasks."""
-        for block, q in zip(self.m.data.blocks, self.v.Q, strict=True):
-            h = self.v.h[block.tasks]
+        for block, q in zip(marginal.data.blocks, value.Q, strict=True):
+            h = value.h[block.tasks]
             if len(q) == 1:
-                yield block.copies, h, q
+                self._add(block.copies, h, q)
                 continue
-            p = q.shape[2]
-            step = max(1, _CHUNK // p**2)
+            step = max(1, _CHUNK // q.shape[2] ** 2)
             for i in range(0, len(q), step):
                 chunk = slice(i, i + step)
-                yield 1.0, h[chunk], q[chunk]
+                self._add(1.0, h[chunk], q[chunk])
 
     def _add(self, copies: float, h: Array, q: Array) -> None:
         qj = self.m._of_random(q)

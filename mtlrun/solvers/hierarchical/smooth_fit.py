@@ -527,7 +527,13 @@ class VarianceSearch:
 
     def addition(self, part: int) -> tuple[float, float]:
         """Return the variance at which a part would enter, and the fall of F."""
-        value, diagonal = self._derivatives_of_additions()
+        if self._additions is None:
+            # The best point with the gradient of all parts, and the expected second
+            # derivatives of parts that are zero there.
+            value = self._evaluate_all(self.best.theta)
+            zero = np.flatnonzero((value.theta == 0) & self.is_identified)
+            self._additions = (value, self.criterion.curvature_diagonal(value, zero))
+        value, diagonal = self._additions
         slope = float(value.gradient[part] + self.prior.precision[part])
         if slope >= 0:
             return 0.0, 0.0
@@ -537,17 +543,6 @@ class VarianceSearch:
         # Along the model slope t + curvature t^2 / 2 + 2 rate sqrt(t).
         fall = 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
         return theta, fall
-
-    def _derivatives_of_additions(self) -> tuple[Any, Array]:
-        """Return the best point with the gradient of all parts, and the expected second
-        derivatives of parts that are zero there.
-        """
-        if self._additions is None:
-            value = self._evaluate_all(self.best.theta)
-            zero = np.flatnonzero((value.theta == 0) & self.is_identified)
-            diagonal = self.criterion.curvature_diagonal(value, zero)
-            self._additions = (value, diagonal)
-        return self._additions
 
     def finish(self) -> None:
         """Go on from the best point until the tolerance is reached."""

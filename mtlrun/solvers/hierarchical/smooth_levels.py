@@ -77,7 +77,7 @@ from mtlrun.solvers.hierarchical.smooth_labels import (
     LabelValue,
     label_prior,
 )
-from mtlrun.solvers.hierarchical.smooth_marginal import SmoothSolution, SmoothValue
+from mtlrun.solvers.hierarchical.smooth_marginal import SmoothSolution
 from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -400,7 +400,20 @@ class LevelMarginal(LabelMarginal):
         of_W = (H_diagonal - diagonal) * noise**2
         of_W[noise * sums.W < 1 - 1e-9] = 0.0
         q, of_variance, r_change = self.levels.changes(self._mode, std, of_W)
-        x, rest = self._sensitivity(gaussian, variance, q)
+        # x = (K^-1 + H_e)^-1 q by (K^-1 + H) x = q + (H - H_e) x, and
+        # (K^-1 + H)^-1 = H^-1 - H^-1 P H^-1.
+        x = np.zeros_like(q)
+        product = np.zeros_like(q)
+        for _ in range(MAX_SENSITIVITY_STEPS):
+            inside = self._inverse_curvature(variance, noise, q - product)
+            projected = self.marginal.apply_projection(gaussian, inside + x)
+            new = inside + x - self._inverse_curvature(variance, noise, projected)
+            change = np.abs(new - x).max()
+            x = new
+            product = self.levels.curvature_product(self._mode, std, x)
+            if change <= SENSITIVITY_TOL * (1 + np.abs(x).max()):
+                break
+        rest = q - product
         of_parts = self.marginal.bilinear(rest, solution.a)
         of_parts[self.level] = of_variance + x @ r_change
         return LabelValue(
@@ -410,27 +423,6 @@ class LevelMarginal(LabelMarginal):
             a=solution.a,
             gradient=gradient + of_parts,
         )
-
-    def _sensitivity(
-        self, gaussian: SmoothValue, variance: float, q: Array
-    ) -> tuple[Array, Array]:
-        """Return x = (K^-1 + H_e)^-1 q, and K^-1 x."""
-        noise = self.blocks.data.noise
-        std = level_std(variance)
-        x = np.zeros_like(q)
-        product = np.zeros_like(q)
-        for _ in range(MAX_SENSITIVITY_STEPS):
-            # (K^-1 + H) x = q + (H - H_e) x, and (K^-1 + H)^-1 = H^-1 - H^-1 P H^-1.
-            rest = q - product
-            inside = self._inverse_curvature(variance, noise, rest)
-            projected = self.marginal.apply_projection(gaussian, inside + x)
-            new = inside + x - self._inverse_curvature(variance, noise, projected)
-            change = np.abs(new - x).max()
-            x = new
-            product = self.levels.curvature_product(self._mode, std, x)
-            if change <= SENSITIVITY_TOL * (1 + np.abs(x).max()):
-                break
-        return x, q - product
 
     def level_posterior(self, theta: Array) -> list[TaskNodes]:
         """Return the posteriors of the levels where the mode was found last."""

@@ -483,7 +483,35 @@ class Tridiagonal:
         factor : float, default 1.0
         """
         self._rotate(R, "N")
-        _solve_shifted(factor * self.diagonal, factor * self.off, shifts, R)
+        off = factor * self.off
+        # L D L' factors of all columns.
+        pivots = (factor * self.diagonal)[:, np.newaxis] + shifts
+        work = np.empty_like(shifts)
+        # Small systems spend their time on such lookups.
+        multiply = np.multiply
+        subtract = np.subtract
+        divide = np.divide
+        # D: d_i = t_i + shift - off_{i-1}^2 / d_{i-1}, for all shifts at once.
+        pivot = pivots[0]
+        squares = (off * off).tolist()
+        for square, below in zip(squares, pivots[1:], strict=True):
+            divide(square, pivot, work)
+            subtract(below, work, below)
+            pivot = below
+        # L is 1 on its diagonal and `ratios` below it: forward, then backward
+        # substitution.
+        ratios = off[:, np.newaxis] / pivots[:-1]
+        row = R[0]
+        for ratio, below in zip(ratios, R[1:], strict=True):
+            multiply(ratio, row, work)
+            subtract(below, work, below)
+            row = below
+        R /= pivots
+        row = R[-1]
+        for ratio, above in zip(ratios[::-1], R[-2::-1], strict=True):
+            multiply(ratio, row, work)
+            subtract(above, work, above)
+            row = above
         self._rotate(R, "T")
         return R
 
@@ -534,33 +562,3 @@ def reduce_pencil(A: Array, B: Array) -> tuple[Array, Array]:
         )
     M, _ = dsygst(A, L, lower=1, overwrite_a=1)
     return L, M
-
-
-def _solve_shifted(diagonal: Array, off: Array, shifts: Array, R: Array) -> None:
-    """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns, into R."""
-    pivots = diagonal[:, np.newaxis] + shifts
-    work = np.empty_like(shifts)
-    # Small systems spend their time on such lookups.
-    multiply = np.multiply
-    subtract = np.subtract
-    divide = np.divide
-    # D: d_i = t_i + shift - off_{i-1}^2 / d_{i-1}, for all shifts at once.
-    pivot = pivots[0]
-    squares = (off * off).tolist()
-    for square, below in zip(squares, pivots[1:], strict=True):
-        divide(square, pivot, work)
-        subtract(below, work, below)
-        pivot = below
-    # L is 1 on its diagonal and `ratios` below it: forward, then backward substitution.
-    ratios = off[:, np.newaxis] / pivots[:-1]
-    row = R[0]
-    for ratio, below in zip(ratios, R[1:], strict=True):
-        multiply(ratio, row, work)
-        subtract(below, work, below)
-        row = below
-    R /= pivots
-    row = R[-1]
-    for ratio, above in zip(ratios[::-1], R[-2::-1], strict=True):
-        multiply(ratio, row, work)
-        subtract(above, work, above)
-        row = above

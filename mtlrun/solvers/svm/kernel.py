@@ -679,7 +679,13 @@ def _improve(
     violations = np.abs(s.wrong()[chosen]) * root
     largest = float(np.max(violations, initial=0.0))
     limit = _FALL * largest / root
-    part = kernel._replace(full_matrix=_part(kernel, cache, coupling, chosen))
+    if len(kernel.dense):
+        columns = kernel.dense[:, chosen]
+        matrix = coupling.part(kernel.owner[chosen]) * (columns.T @ columns)
+    else:
+        matrix = np.empty((len(chosen), len(chosen)))
+        _gather(kernel, cache, chosen, matrix)
+    part = kernel._replace(full_matrix=matrix)
     steps = _climb(part, cache, gradient, alpha, cap, limit, wanted)
     change = np.zeros(n)
     change[chosen] = alpha - s.alpha[chosen]
@@ -699,21 +705,6 @@ def _choose(s: _State, size: int) -> Array:
     first = np.where(s.free, np.inf, gain)
     chosen = np.sort(np.argpartition(-first, size - 1)[:size])
     return chosen[first[chosen] > 0]
-
-
-def _part(
-    kernel: _Kernel,
-    cache: _Cache,
-    coupling: TaskCoupling,
-    chosen: Array,
-) -> Array:
-    """Return the kernel matrix of some rows."""
-    if len(kernel.dense):
-        columns = kernel.dense[:, chosen]
-        return coupling.part(kernel.owner[chosen]) * (columns.T @ columns)
-    matrix = np.empty((len(chosen), len(chosen)))
-    _gather(kernel, cache, chosen, matrix)
-    return matrix
 
 
 @comparing
