@@ -904,7 +904,17 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         check_is_fitted(self, "_posterior")
         first = int(self.fit_intercept)
         with one_thread_if_small(self._posterior.data.p):
-            rows = self._checked_rows()
+            data = self._posterior.data
+            if self._rows is None:
+                rows = CheckedRows.of(self._problem(data), None)
+            else:
+                if self._checks is None:
+                    # Rows are corrected where the assumptions of the tests fail.
+                    random = self._problem(data).random
+                    checks = check_rows(self._rows, self._columns, random)
+                    data = corrected(self._rows, self._columns, checks, data)
+                    self._checks = CheckedRows.of(self._problem(data), checks)
+                rows = self._checks
         problem = rows.problem
         plain = isinstance(tested, str) and tested in ("all", "slopes")
         if method == "auto":
@@ -939,18 +949,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if plain and tested == "all":
             untestable = rows.untestable(self._names)
         return HeterogeneityTest(str(name), how, *outcome, assumes, untestable)
-
-    def _checked_rows(self) -> CheckedRows:
-        """Return the rows for tests, corrected where their assumptions fail."""
-        data = self._posterior.data
-        if self._rows is None:
-            return CheckedRows.of(self._problem(data), None)
-        if self._checks is None:
-            random = self._problem(data).random
-            checks = check_rows(self._rows, self._columns, random)
-            data = corrected(self._rows, self._columns, checks, data)
-            self._checks = CheckedRows.of(self._problem(data), checks)
-        return self._checks
 
 
 def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:

@@ -164,11 +164,22 @@ class PathCV(KeepsGroups, _Model):
         scores = []
         n_unconverged = 0
         for k, part in enumerate(parts):
+            model = copy(self)
             if statistics:
-                path = self._walk_statistics(statistics[k])
+                path = self._walk_together(statistics[k], self.alphas_)
+                if path is None:
+                    # Data of d + 1 rows per design, and the means subtracted: their
+                    # models have no intercept.
+                    condensed, x_mean, y_mean = statistics[k].sufficient_statistics(
+                        centred=self.fit_intercept
+                    )
+                    model.tasks_ = condensed.tasks
+                    model.fit_intercept = False
+                    path = model._walk(condensed, self.alphas_)
+                    intercept = y_mean - (x_mean * path.coef).sum(axis=2)
+                    path = path._replace(intercept=intercept)
             else:
                 fitted = data.select_rows(folds[k][0])
-                model = copy(self)
                 model.tasks_ = fitted.tasks
                 path = model._walk(fitted, self.alphas_)
                 if not data.shared:
@@ -274,22 +285,6 @@ class PathCV(KeepsGroups, _Model):
             (np.sort(fold_of_row[train]), np.sort(fold_of_row[test]))
             for train, test in pairs
         ]
-
-    def _walk_statistics(self, statistics: TaskStatistics) -> Path:
-        """Solve along the path, from sums over rows."""
-        path = self._walk_together(statistics, self.alphas_)
-        if path is not None:
-            return path
-        # Data of d + 1 rows per design, and the means subtracted: their models have no
-        # intercept.
-        condensed, x_mean, y_mean = statistics.sufficient_statistics(
-            centred=self.fit_intercept
-        )
-        model = copy(self)
-        model.tasks_ = condensed.tasks
-        model.fit_intercept = False
-        path = model._walk(condensed, self.alphas_)
-        return path._replace(intercept=y_mean - (x_mean * path.coef).sum(axis=2))
 
     def _statistics(
         self, data: TaskData, parts: list[TaskData]

@@ -435,9 +435,21 @@ class _Sums:
             self.third = np.zeros((indicator.shape[1], f, f))
         self.has_projection = bool(value.projected.any())
         self.is_wide = is_wide
-        self.common: dict[str, Array] = {}
-        if len(marginal.shrunk):
-            self._start_common()
+        self.has_common = len(marginal.shrunk) > 0
+        if self.has_common:
+            # The prior of the mean is a random effect of all tasks together, with the
+            # columns X_S.
+            QF = [marginal._on_basis(q, value.basis) for q in value.Q]
+            AF = _pooled(marginal.data.blocks, value.Q, QF)[marginal.shrunk]
+            self.P = marginal._common(value.Q, QF, value.projected)
+            self.exact = self.P
+            if value.projected is not value.inverse:
+                # A plain likelihood does not integrate over the mean.
+                self.exact = marginal._common(value.Q, QF, value.inverse)
+            self.left = AF @ value.projected
+            self.left_exact = AF @ value.inverse
+            self.border = np.zeros(p)
+            self.h_border = np.zeros(p)
         for block, q in zip(marginal.data.blocks, value.Q, strict=True):
             h = value.h[block.tasks]
             if len(q) == 1:
@@ -470,8 +482,16 @@ class _Sums:
                 is_in_group = self.indicator[:, g] > 0
                 rows = AF[:, is_in_group].reshape(-1, AF.shape[2])
                 self.third[g] += copies * (rows.T @ rows)
-        if self.common:
-            self._add_common(copies, h, q, qj)
+        if self.has_common:
+            A = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj
+            mean_products = qf.transpose(0, 2, 1) @ qj
+            products = A - self.left @ mean_products
+            self.border += copies * np.square(products).sum(axis=(0, 1))
+            c = self.v.total[self.m.shrunk]
+            # Of shape (m, p_r), or (1, p_r) where the tasks share their rows.
+            inner = c @ (A - self.left_exact @ mean_products)
+            repeated = np.broadcast_to(inner, h.shape)
+            self.h_border += (repeated * h).sum(axis=0)
 
     def quadratic(self) -> Array:
         """Return y' P V_j P V_k P y."""
@@ -479,11 +499,11 @@ class _Sums:
         of_mean = self.cross @ v.inverse @ self.cross.T
         products = self.weighted - of_mean
         inner = self.indicator.T @ products @ self.indicator
-        if not self.common:
+        if not self.has_common:
             return np.asarray(inner)
         c = v.total[self.m.shrunk]
-        border = self.common["h_border"] @ self.indicator
-        corner = float(c @ self.common["exact"] @ c)
+        border = self.h_border @ self.indicator
+        corner = float(c @ self.exact @ c)
         return _bordered(inner, border, corner)
 
     def information(self) -> Array:
@@ -494,46 +514,14 @@ class _Sums:
             inner = self.v.projected @ self.third
             transposed = inner.transpose(0, 2, 1)
             info = info + np.tensordot(inner, transposed, ([1, 2], [1, 2]))
-        if not self.common:
+        if not self.has_common:
             return np.asarray(info)
-        border = self.common["border"] @ self.indicator
-        corner = float(np.square(self.common["P"]).sum())
+        border = self.border @ self.indicator
+        corner = float(np.square(self.P).sum())
         return _bordered(info, border, corner)
 
     # The prior of the mean is a random effect of all tasks together, with the columns
     # X_S.
-
-    def _start_common(self) -> None:
-        m = self.m
-        v = self.v
-        QF = [m._on_basis(q, v.basis) for q in v.Q]
-        AF = _pooled(m.data.blocks, v.Q, QF)[m.shrunk]
-        p = len(m.random)
-        P = m._common(v.Q, QF, v.projected)
-        exact = P
-        if v.projected is not v.inverse:
-            # A plain likelihood does not integrate over the mean.
-            exact = m._common(v.Q, QF, v.inverse)
-        self.common = {
-            "P": P,
-            "exact": exact,
-            "left": AF @ v.projected,
-            "left_exact": AF @ v.inverse,
-            "border": np.zeros(p),
-            "h_border": np.zeros(p),
-        }
-
-    def _add_common(self, copies: float, h: Array, q: Array, qj: Array) -> None:
-        A = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj
-        qf = self.m._on_basis(q, self.v.basis)
-        AF = qf.transpose(0, 2, 1) @ qj
-        products = A - self.common["left"] @ AF
-        self.common["border"] += copies * np.square(products).sum(axis=(0, 1))
-        c = self.v.total[self.m.shrunk]
-        # Of shape (m, p_r), or (1, p_r) where the tasks share their rows.
-        inner = c @ (A - self.common["left_exact"] @ AF)
-        repeated = np.broadcast_to(inner, h.shape)
-        self.common["h_border"] += (repeated * h).sum(axis=0)
 
 
 def _bordered(inner: Array, border: Array, corner: float) -> Array:

@@ -511,7 +511,18 @@ def solve_without_intercept(
     # variable is minus its gradient.
     root = np.sqrt(diagonal[used])
     kernel = _make_kernel(parts, coupling, owner[used], y[used] / root, precompute)
-    cache = _make_cache(kernel, len(root), cache_size)
+    # Rows of the kernel that are kept: one where they are made fast.
+    n_used = len(root)
+    slots = 1
+    if not kernel.full_matrix.size and not 0 < len(kernel.dense) <= _NARROW:
+        slots = max(1, min(n_used, int(cache_size * 2**20 / (8 * max(n_used, 1)))))
+    cache = _Cache(
+        np.empty((slots, n_used)),
+        np.full(n_used, -1),
+        np.full(slots, -1),
+        np.zeros(slots, dtype=np.int64),
+        np.zeros(1, dtype=np.int64),
+    )
     state = _State(np.zeros(len(root)), cost[used] * root, -1.0 / root, root)
     done = 0
     fresh = True
@@ -621,22 +632,6 @@ def _arrays(X: Design) -> tuple[Array, Array, Array]:
         X.data,
         X.indices.astype(np.int32, copy=False),
         X.indptr.astype(np.int64, copy=False),
-    )
-
-
-def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
-    """Return an empty cache; one of a single row where rows are made fast."""
-    slots = 1
-    if not kernel.full_matrix.size and not 0 < len(kernel.dense) <= _NARROW:
-        slots = max(1, min(n, int(megabytes * 2**20 / (8 * max(n, 1)))))
-    times = np.zeros(slots, dtype=np.int64)
-    clock = np.zeros(1, dtype=np.int64)
-    return _Cache(
-        np.empty((slots, n)),
-        np.full(n, -1),
-        np.full(slots, -1),
-        times,
-        clock,
     )
 
 
@@ -827,27 +822,21 @@ def _climb(
         i, step = _find(gradient, alpha, cap, best)
         if i < 0 or alpha[i] + step == alpha[i]:
             return done
-        if abs(gradient[i]) <= limit[i] and _is_calm(gradient, alpha, cap, limit):
-            return done
+        if abs(gradient[i]) <= limit[i]:
+            is_calm = True
+            for j in range(len(alpha)):
+                g = gradient[j]
+                if abs(g) > limit[j] and (
+                    (g < 0.0 and alpha[j] < cap[j]) or (g > 0.0 and alpha[j] > 0.0)
+                ):
+                    is_calm = False
+                    break
+            if is_calm:
+                return done
         row = _row(kernel, cache, i)
         alpha[i] += step
         _move(gradient, alpha, cap, step, row, best)
     return steps
-
-
-@inner
-def _is_calm(gradient: Array, alpha: Array, cap: Array, limit: Array) -> bool:
-    """Return whether no entry of the gradient is above its limit.
-
-    Only entries that a step can follow count.
-    """
-    for j in range(len(alpha)):
-        g = gradient[j]
-        if abs(g) > limit[j] and (
-            (g < 0.0 and alpha[j] < cap[j]) or (g > 0.0 and alpha[j] > 0.0)
-        ):
-            return False
-    return True
 
 
 @compiled

@@ -547,6 +547,7 @@ def _add_rows(p: Problem, alphas: Array, V: Array) -> None:
                 V[t, -1] += step * bias
 
 
+@compiled
 def certify(p: Problem, s: State) -> tuple[float, float]:
     """Compute the primal value and the duality gap, and choose the active entries.
 
@@ -560,11 +561,7 @@ def certify(p: Problem, s: State) -> tuple[float, float]:
     gap : float
         Primal minus dual value, as a sum of non-negative terms.
     """
-    return _certify(p, s, not s.alpha.any())
 
-
-@compiled
-def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     (
         kind,
         bias,
@@ -588,7 +585,13 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     penalty = 0.0
     # The row of w: a constant 0 has another type, for which numba compiles once more.
     only = len(w) - 1
-    # The penalty is 1/2 sum_t v_t'w_t. Without steps so far (`flat`) all margins are 0.
+    # Without steps so far, all margins are 0.
+    flat = True
+    for alpha in alphas:
+        if alpha != 0.0:
+            flat = False
+            break
+    # The penalty is 1/2 sum_t v_t'w_t.
     for t in range(len(n_active)):
         _enter(p, V, total, w, rest, t)
         for j in range(V.shape[1]):
