@@ -48,10 +48,8 @@ from mtlrun.problem import memory
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.utils.processes import one_thread_if_small
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes from which on an array in single precision is read in blocks (`_fit_in_blocks`).
 _LARGE = 32 << 20

@@ -43,7 +43,7 @@ from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.utils.rows import take
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Copies of its features that an estimator makes, about.
 _COPIES = 3

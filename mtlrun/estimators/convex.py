@@ -22,7 +22,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, prepare
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.convex.auto import (
     choose_solver,
     decomposed,
@@ -30,9 +30,6 @@ from mtlrun.solvers.convex.auto import (
     solver_bytes,
 )
 from mtlrun.solvers.convex.lasso import solve_lasso_path
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
 
 ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 #: Solvers of all convex models. A model with more of them has a wider rule, which a

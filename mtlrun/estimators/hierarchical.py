@@ -33,7 +33,7 @@ from mtlrun.estimators.params import Count, Positive, choice, removed, satisfies
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical.compress import (
     Columns,
     Compressed,
@@ -58,8 +58,6 @@ from mtlrun.solvers.hierarchical.posterior import (
 from mtlrun.solvers.hierarchical.profile import VarianceInterval, variance_interval
 from mtlrun.solvers.hierarchical.row_checks import check_rows, corrected
 from mtlrun.utils.processes import one_thread_if_small
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # A column varies within a task where more than this share of it is left without its
 # mean.

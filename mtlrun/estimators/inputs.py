@@ -31,11 +31,10 @@ from mtlrun.data.reading.frames import (
 )
 from mtlrun.data.reading.odd_columns import NAME_DECIMALS
 from mtlrun.metrics import average, seen_rows
-from mtlrun.problem.taskdata import as_weights
+from mtlrun.problem.taskdata import Array, as_weights
 from mtlrun.utils.rows import take
 from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Metric = Callable[..., Array]
 
 

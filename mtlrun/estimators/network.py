@@ -16,7 +16,7 @@ from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.relationship.fetr import check_box
 from mtlrun.solvers.relationship.network import (
     Layer,
@@ -26,8 +26,6 @@ from mtlrun.solvers.relationship.network import (
     load_torch,
     train_network,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _are_layer_sizes(value: Any) -> bool:

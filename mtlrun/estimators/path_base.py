@@ -38,14 +38,13 @@ from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.quadratic import gram_bytes
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 
 if TYPE_CHECKING:
     _Model = PathMTL
 else:  # it stands before a model that brings all of this
     _Model = Declared
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Rows = tuple[Array, Array]
 
 Strengths = Annotated[

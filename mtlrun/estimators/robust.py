@@ -40,10 +40,8 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, SharedRotation, find_basis
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.robust import solve_apg, solve_ladm
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Solvers of the paper, which have its variant and its stopping rules.
 _PAPER_SOLVERS = ("apg", "ladm")

@@ -8,14 +8,12 @@ same products.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mtlrun.problem.losses import is_dust, is_graded
-from mtlrun.problem.taskdata import TaskData
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from mtlrun.problem.taskdata import Array, TaskData
 
 #: Lassos of at most this many columns are solved from products without scikit-learn.
 MIN_COLUMNS = 128

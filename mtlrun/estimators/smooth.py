@@ -30,7 +30,7 @@ from mtlrun.estimators.smooth_base import (
     TaskParts,
 )
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.hierarchical.label_posterior import (
     TaskNodes,
     averaged_odds,
@@ -68,8 +68,6 @@ from mtlrun.solvers.hierarchical.smooth_targets import (
     fit_targets,
 )
 from mtlrun.utils.processes import limited_threads
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Why numbers of the second version differ from the first.
 TARGETS_CHANGE = (

@@ -21,7 +21,7 @@ from mtlrun.estimators.base import (
 from mtlrun.estimators.params import Count, NonNegative, Positive, satisfies
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, dense, is_sparse
+from mtlrun.problem.taskdata import Array, TaskData, dense, is_sparse
 from mtlrun.solvers.hierarchical.smooth import (
     SmoothFit,
     SmoothOptions,
@@ -52,8 +52,6 @@ from mtlrun.solvers.hierarchical.smooth_targets import (
     TARGET_PARTS,
 )
 from mtlrun.utils.processes import limited_threads
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _is_subset_of(names: tuple[str, ...]) -> Any:

@@ -29,7 +29,7 @@ from mtlrun.problem import memory
 from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.svm.kernel import (
     KernelPoint,
     augmented_features,
@@ -49,8 +49,6 @@ from mtlrun.solvers.svm.linear import (
     solve_block_dcd,
     solve_svm_newton,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Form and step of the coordinate ascent for every variant.
 VARIANTS = {

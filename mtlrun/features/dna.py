@@ -26,7 +26,7 @@ from mtlrun.features.rows import (
 )
 from mtlrun.utils.jit import compiled
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 # Codes of letters besides A C G T = 0 1 2 3: a set of bases, and no letter of IUPAC's.
 _UNKNOWN = 4

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 
 class FourierFeatures(TransformerMixin, BaseEstimator):

@@ -20,9 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.weights import weighted_median
-from mtlrun.problem.taskdata import as_weights
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, as_weights
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

@@ -10,9 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtlrun.problem.memory import require
-from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, as_array, as_design, check_finite, is_sparse
 
 # An ndarray or a sparse array of shape (T, T), which have no common static type; where
 # the user gives it, also "all" or a DataFrame.

@@ -16,9 +16,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, Design, TaskData, dense, is_sparse
 
 # Up to this size, an exact eigenvalue of the smaller Gram matrix gives the norm of a
 # design. Beyond it, Lanczos iterations are faster.

@@ -24,9 +24,7 @@ from mtlrun.problem.objective import Centred
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import CONDITION, ROUNDING, Quadratic
-from mtlrun.problem.taskdata import EIGENVECTORS, TaskData, dense, quotient
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import EIGENVECTORS, Array, TaskData, dense, quotient
 
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good
 # enough to lift a solution.

@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,11 +20,9 @@ from numpy.typing import ArrayLike
 from mtlrun.errors import DataError
 from mtlrun.problem.losses import is_graded
 from mtlrun.problem.operator import TaskOperator
-from mtlrun.problem.taskdata import EIGENVECTORS, Design, TaskData
+from mtlrun.problem.taskdata import EIGENVECTORS, Array, Design, TaskData
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _SCHEMA = 1
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size,

@@ -19,10 +19,8 @@ from mtlrun.problem.objective import gap_scale, relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import RemainingDecrease, SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace
-from mtlrun.problem.taskdata import TaskData, quotient
+from mtlrun.problem.taskdata import Array, TaskData, quotient
 from mtlrun.solvers.pairwise import Flows, Fused, TaskTerm, fuse, pair_distances
-
-Array = np.ndarray
 
 # ------------------------------------------------ co-clusters of tasks and features
 #

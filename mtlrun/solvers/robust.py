@@ -37,7 +37,7 @@ from mtlrun.problem.result import (
     start_parts,
 )
 from mtlrun.problem.rotation import Rotation, find_basis
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.convex.admm import RELAXATION
 from mtlrun.solvers.convex.fista import (
     FieldLoss,
@@ -46,8 +46,6 @@ from mtlrun.solvers.convex.fista import (
     SmoothLoss,
     smooth_loss,
 )
-
-Array = np.ndarray
 
 #: The published algorithms stop at gaps relative to max(1, |P|, |D|), not to the null
 #: objective: their stored runs and timings are compared at these gaps.

@@ -26,9 +26,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import confirm
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
-from mtlrun.problem.taskdata import TaskData, without_weights
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, TaskData, without_weights
 
 # Over-relaxation, schedule and limits were found by trial on school, enron and
 # simulated data, from 0.01 to 100 times the best rho; balancing for ever need not

@@ -36,9 +36,7 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import Gram, Quadratic, confirm, gram_pays
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
-from mtlrun.problem.taskdata import TaskData
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, TaskData
 
 # Each iteration first multiplies the curvature by _CURVATURE_DECAY, for a longer step,
 # and then by _CURVATURE_GROWTH until the descent condition holds.
@@ -361,7 +359,7 @@ def solve_fista(
     >>> import numpy as np
     >>> from mtlrun.problem.losses import LogisticLoss
     >>> from mtlrun.penalties.norms import L21
-    >>> from mtlrun.problem.taskdata import TaskData
+    >>> from mtlrun.problem.taskdata import Array, TaskData
     >>> from mtlrun.solvers.convex.fista import solve_fista
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 4))

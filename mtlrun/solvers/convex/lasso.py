@@ -36,8 +36,8 @@ from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
 from mtlrun.problem.rotation import rotation_bytes
 from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.problem.taskdata import Design as DesignMatrix
-from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import (
     Descent,
@@ -45,8 +45,6 @@ from mtlrun.solvers.convex.cd import (
     descend,
     descend_residual,
 )
-
-Array = np.ndarray
 
 #: Features of the first set of a group.
 _FIRST = 64

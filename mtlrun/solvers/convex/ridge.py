@@ -7,7 +7,7 @@ Where that would take too much memory, conjugate gradients for all tasks at once
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -17,9 +17,7 @@ from mtlrun.problem.losses import is_graded
 from mtlrun.problem.objective import centre
 from mtlrun.problem.operator import TaskOperator, conjugate_gradients
 from mtlrun.problem.rotation import Rotation, prepare
-from mtlrun.problem.taskdata import TaskData, quotient
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from mtlrun.problem.taskdata import Array, TaskData, quotient
 
 #: The direct solution takes about this many times the memory of the Gram matrix.
 _GRAMS = 4

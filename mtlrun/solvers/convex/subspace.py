@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -23,10 +22,8 @@ from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import gap_scale, null_objective, relative_gap
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.convex.wide import Certificate, WideProblem, column_products
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Below this tolerance the large matrices are in double precision, whose products take
 #: twice as long.

@@ -13,10 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from mtlrun.problem.taskdata import Design, TaskData
+from mtlrun.problem.taskdata import Array, Design, TaskData
 from mtlrun.utils.jit import summing
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Eigenvalues of the Hessian this many times above its mean are deflated, but not more
 # than the number below.

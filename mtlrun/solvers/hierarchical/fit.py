@@ -15,7 +15,6 @@ the variance of the prior of the mean mu.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -33,7 +32,7 @@ from mtlrun.solvers.hierarchical.covariance import (
 from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue, as_matrix
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: `automatic` tries a structure only if there are this many targets per parameter.
 TARGETS = 10.0

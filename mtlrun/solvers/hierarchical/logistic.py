@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import t as student_t
 
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import (
     Columns,
@@ -55,8 +54,6 @@ from mtlrun.solvers.hierarchical.label_posterior import (
 )
 from mtlrun.solvers.hierarchical.marginal import as_matrix
 from mtlrun.solvers.hierarchical.separation import separating_columns
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Numbers in the padded rows of tasks that are worked on at a time.
 _BATCH = 1 << 21

@@ -29,7 +29,7 @@ from scipy.linalg.lapack import dpotri, dtrtri
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Of the squares of one row, and of all rows of a table with few rows, this share
 #: counts as noise in any case, so that a perfect fit has a likelihood.

@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -65,7 +64,7 @@ from mtlrun.solvers.hierarchical.logistic import (
 )
 from mtlrun.solvers.hierarchical.marginal import as_matrix
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Random columns that are integrated, at most.
 MAX_COLUMNS = 2

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.optimize import nnls
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Variance of each part at the start, in units of the noise variance.
 START = 0.1

@@ -21,7 +21,6 @@ The last term of the gradient is due to the mode, which moves with theta.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -36,7 +35,7 @@ from mtlrun.solvers.hierarchical.smooth_marginal import (
     SmoothValue,
 )
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Standard deviation, in log-odds, of the priors of the mean and of the standard
 #: deviations of parts.

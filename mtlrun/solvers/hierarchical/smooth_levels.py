@@ -32,7 +32,6 @@ in the normal model of `smooth_posterior`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -80,7 +79,7 @@ from mtlrun.solvers.hierarchical.smooth_labels import (
 from mtlrun.solvers.hierarchical.smooth_marginal import SmoothSolution
 from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Price of the variance of the levels where a fit by quadrature starts.
 START_PRICE = 0.05

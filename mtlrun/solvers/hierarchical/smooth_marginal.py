@@ -44,7 +44,7 @@ from scipy.linalg.lapack import dtrtri
 
 from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, product_without_zeros
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Variance of the noise of standardized targets below which the criterion levels off: a
 #: perfect fit has no likelihood. It enters as the root of a sum of squares, so that it

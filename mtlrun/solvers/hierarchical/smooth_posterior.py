@@ -38,7 +38,6 @@ such a part has about the density exp(-(g s^2 + h s^4 / 2) / 2 - rate s).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ from mtlrun.solvers.hierarchical.smooth_marginal import (
 )
 from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign, SmoothRows
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: A t distribution of fewer degrees of freedom has a variance that says little.
 MIN_DEGREES = 4.0

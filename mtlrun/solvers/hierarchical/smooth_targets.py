@@ -32,7 +32,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from sklearn import config_context
@@ -46,7 +45,7 @@ from mtlrun.solvers.hierarchical.smooth_parts import (
     content_keys,
 )
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 TARGETS = "targets"
 COMPONENTS = "components"

@@ -15,15 +15,13 @@ import numpy as np
 
 from mtlrun.data.groups import group_split, strata_of
 from mtlrun.errors import ConfigError
-from mtlrun.problem.taskdata import Design, TaskData, dense
+from mtlrun.problem.taskdata import Array, Design, TaskData, dense
 from mtlrun.solvers.relationship.fetr import (
     Precision,
     exact_precision,
     feature_moment,
     task_moment,
 )
-
-Array = np.ndarray
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[Array, Array]

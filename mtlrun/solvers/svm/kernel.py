@@ -21,10 +21,8 @@ from mtlrun.features.dna import StringDesign
 from mtlrun.features.rows import make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.result import Callback, SolverResult, Tracker
-from mtlrun.problem.taskdata import Design
+from mtlrun.problem.taskdata import Array, Design
 from mtlrun.utils.jit import comparing, compiled, inner
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Megabytes for rows of a kernel matrix that are made when they are needed.
 CACHE_MB = 200.0

@@ -21,7 +21,7 @@ from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from mtlrun.problem.objective import null_objective
 from mtlrun.problem.result import Callback, SolverResult, Tracker
-from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
+from mtlrun.problem.taskdata import Array, Design, TaskData, dense, is_sparse
 from mtlrun.solvers.svm.kernel import certify_kernel, polish
 from mtlrun.solvers.svm.sweeps import (
     HINGE,
@@ -34,8 +34,6 @@ from mtlrun.solvers.svm.sweeps import (
     example_sweeps,
     rebuild,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Losses, to be multiplied by C. The squared hinge has a factor of 2 because
 #: `SquaredHingeLoss` has a factor of 1/2, and the one of LIBLINEAR has none.
