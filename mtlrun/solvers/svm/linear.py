@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.utils.extmath import row_norms
 
-from mtlrun.features.rows import DENSE, STRINGS, make_rows, squared_norms
+from mtlrun.features.rows import DENSE, make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from mtlrun.problem.objective import null_objective
@@ -474,10 +474,10 @@ def _prepare(
     # A contiguous copy: the sweeps are compiled for contiguous arrays only.
     diagonal = coupling.diagonal.copy()
     # Squared norms and the mean number of non-zeros of the rows
-    if rows.kind == STRINGS:
+    if rows.strings is not None:
         norms = np.empty(n_rows)
         squared_norms(rows, norms, np.zeros((1, width)))
-        row_cost = float((len(rows.start) - 1) * (len(rows.level) - 1))
+        row_cost = float((len(rows.strings.start) - 1) * (len(rows.strings.level) - 1))
     else:
         norms = np.asarray(row_norms(data.X, squared=True)) + bias**2
         if rows.kind == DENSE:

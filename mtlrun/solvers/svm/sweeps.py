@@ -285,20 +285,7 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
     and changes.
     """
     # Taken out of the tuples once: numba counts references each time.
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = p.rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = p.rows
     _, loss, _, task, row, ys, caps, curvatures, _, _, _, _, mixing, gain, _, _ = p
     alphas, _, _, _, _, _, _, limits, random = s
     upper = limits[0]
@@ -318,9 +305,7 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
         i = row[e]
         t = task[e]
         low, high = bounds(kind, indptr, i)
-        high += expand(
-            letters, unknown, scale, level, start, buckets, i, columns, values
-        )
+        high += expand(strings, buckets, i, columns, values)
         # The margin y x'w_t. The last column of W belongs to the constant feature.
         z = 0.0
         for r in range(W.shape[0]):
@@ -516,20 +501,7 @@ def rebuild(p: Problem, s: State) -> None:
 
 @compiled
 def _add_rows(p: Problem, alphas: Array, V: Array) -> None:
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = p.rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = p.rows
     offsets = p.offsets
     row = p.row
     ys = p.y
@@ -538,9 +510,7 @@ def _add_rows(p: Problem, alphas: Array, V: Array) -> None:
             if alphas[e] != 0.0:
                 i = row[e]
                 low, high = bounds(kind, indptr, i)
-                high += expand(
-                    letters, unknown, scale, level, start, buckets, i, columns, values
-                )
+                high += expand(strings, buckets, i, columns, values)
                 step = alphas[e] * ys[e]
                 dense_add(dense, i, step, V, t)
                 sparse_add(columns, values, low, high, step, V, t)
@@ -562,20 +532,7 @@ def certify(p: Problem, s: State) -> tuple[float, float]:
         Primal minus dual value, as a sum of non-negative terms.
     """
 
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = p.rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = p.rows
     _, loss, offsets, _, row, ys, caps, _, _, _, _, _, _, _, _, _ = p
     alphas, V, total, w, rest, active, n_active, limits, _ = s
     upper = limits[0]
@@ -606,9 +563,7 @@ def certify(p: Problem, s: State) -> tuple[float, float]:
             z = 0.0
             if not flat:
                 low, high = bounds(kind, indptr, i)
-                high += expand(
-                    letters, unknown, scale, level, start, buckets, i, columns, values
-                )
+                high += expand(strings, buckets, i, columns, values)
                 z = dense_dot(dense, i, w, only) + sparse_dot(
                     columns, values, low, high, w, only
                 )
