@@ -268,10 +268,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         )
 
     def _publish(self, result: SolverResult) -> None:
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.objective_ = result.objective
-        self.gap_ = self.stop_crit_ = None
+        self._publish_run(result)
 
     def _scores_of_tasks(self, X: Any) -> Array:
         return np.hstack([forward(layers, X) for layers in self.networks_])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.stats import chi2, norm
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -385,15 +383,7 @@ class SmoothModel(BaseMTL):
     # ---------------------------------------------------------------- results
 
     def _publish(self, result: SolverResult) -> None:
-        """Set the fitted attributes; warn when the solver did not converge."""
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.objective_ = list(result.objective)
-        self.gap_ = result.gap
-        self.stop_crit_ = result.stop_crit
-        if not result.converged:
-            message = self._convergence_message(result)
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        self._publish_run(result)
 
     def _result(self, fit: SmoothFit) -> SolverResult:
         """Return the path and the certificate of a fit."""

@@ -161,10 +161,7 @@ class TaskStatistics:
         full = data.full_weights()
         weighted = data.weighted(data.targets)
         if data.uniform:
-            if data.weights is None:
-                rows = np.ones(data.n_rows)
-            else:
-                rows = data.weights
+            rows = data.row_weights()
             weight = rows.sum(keepdims=True)
             x = (data.X.T @ rows)[None, :]
             xx = operator.gram(data.weights)[None]

@@ -24,7 +24,13 @@ from mtlrun.problem.objective import (
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import confirm
-from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.result import (
+    Callback,
+    SolverResult,
+    Tracker,
+    start_info,
+    start_parts,
+)
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
 from mtlrun.problem.taskdata import Array, TaskData, without_weights
 
@@ -386,9 +392,7 @@ def _first_iterate(
 ) -> tuple[list[Array], list[Array], float]:
     """Return prox copies, scaled multipliers and rho of a cold or warm start."""
     rotation = space.rotation
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     if isinstance(state, AdmmState) and state.fits(space, needed):
         Z = [state.Z[k] for k in needed]
         U = [state.U[k].copy() for k in needed]
@@ -498,9 +502,7 @@ def solve_split(
     space = _Space(rotation, [penalties[k] for k in needed])
     run = _SplitRun(data, loss, space)
     first = start_parts(start, len(penalties), shape)
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     if isinstance(state, SplitState) and state.M.shape == data.targets.shape:
         run.resume(state, needed)
     elif first is not None:

@@ -33,7 +33,13 @@ from mtlrun.problem.objective import (
 )
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
-from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.result import (
+    Callback,
+    SolverResult,
+    Tracker,
+    start_info,
+    start_parts,
+)
 from mtlrun.problem.rotation import rotation_bytes
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import Array, TaskData
@@ -139,9 +145,7 @@ def solve_block_cd(
             "by task; choose another solver"
         )
     rows = isinstance(penalties[0], L21)
-    design = None
-    if isinstance(start, SolverResult):
-        design = start.info.get("design")
+    design = start_info(start, "design")
     # The products of a warm start serve again only for the same data.
     if not (
         isinstance(design, Design)
@@ -844,9 +848,7 @@ def solve_lasso(
         As of `solve_block_cd`.
     """
     options: dict[str, Any] = {"fit_intercept": fit_intercept, "tol": tol}
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     # The decomposition of the data that an earlier run has left.
     if isinstance(state, AdmmState) and state.rotation.belongs_to(data, fit_intercept):
         return solve_admm(

@@ -67,10 +67,7 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     else:
         operator = centred.operator
         targets = centred.data.targets
-    if data.weights is None:
-        w = np.ones(data.n_rows)
-    else:
-        w = data.weights
+    w = data.row_weights()
     n_iter = 1
     converged = True
     is_direct = _direct(data.n_rows, data.n_features, data.sparse)

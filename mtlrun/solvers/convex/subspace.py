@@ -21,7 +21,13 @@ from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import gap_scale, null_objective, relative_gap
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.result import (
+    Callback,
+    SolverResult,
+    Tracker,
+    start_info,
+    start_parts,
+)
 from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.convex.wide import Certificate, WideProblem, column_products
 
@@ -177,9 +183,7 @@ def solve_subspace(
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if parts is not None:
         parts = parts / size
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     if not isinstance(state, _Point):
         state = _Point.of(parts, low, out, work.shape)
     tracker = Tracker(tol, max_iter, callback, null=null)

@@ -153,10 +153,7 @@ class WideProblem:
         fit_intercept: bool,
     ) -> WideProblem:
         """Return the problem in double precision."""
-        if data.weights is None:
-            weights = np.ones(data.n_rows)
-        else:
-            weights = data.weights
+        weights = data.row_weights()
         root = np.sqrt(weights)
         mean = None
         y_mean = np.zeros(data.n_tasks)

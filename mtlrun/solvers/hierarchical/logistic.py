@@ -544,12 +544,8 @@ def _padded(
 def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
     """Return blocks of tasks that share the standardized rows A."""
     labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
-    if data.weights is None:
-        w = np.ones(len(A))
-    else:
-        w = np.asarray(data.weights, dtype=float)
     step = max(1, _BATCH // A.size)
-    weights = np.broadcast_to(w, labels.shape)
+    weights = np.broadcast_to(data.row_weights(), labels.shape)
     all_tasks = np.arange(data.n_tasks)
     blocks = []
     for start in range(0, data.n_tasks, step):

@@ -73,10 +73,9 @@ from mtlrun.solvers.hierarchical.smooth_labels import (
     PRIOR_STD,
     LabelMarginal,
     LabelSolution,
-    LabelValue,
     label_prior,
 )
-from mtlrun.solvers.hierarchical.smooth_marginal import SmoothSolution
+from mtlrun.solvers.hierarchical.smooth_marginal import SmoothSolution, SmoothValue
 from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
 Array = np.ndarray
@@ -363,26 +362,16 @@ class LevelMarginal(LabelMarginal):
             self.place(theta)
         return super().find_mode(theta)
 
-    def solve(self, theta: Array, needs_gradient: Array | None = None) -> LabelSolution:
-        """Evaluate D at theta (J + K,), without its gradient.
-
-        `needs_gradient` as of `SmoothMarginal.solve`.
-        """
-        self.n_evaluations += 1
-        self.find_mode(theta)
-        gaussian = self.marginal.solve(theta, needs_gradient)
-        a = self.marginal.rows_of(gaussian)
-        variance = float(theta[self.level])
-        # log|H|, in which tasks have 1 + theta_L 1'W 1.
+    def _terms_of_rows(self, theta: Array, a: Array) -> tuple[float, float]:
+        # Tasks have 1 + theta_L 1'W 1 in |H|.
         noise = self.blocks.data.noise
         information = self.levels.by_task(1 / noise)
+        variance = float(theta[self.level])
         logdet = -np.log(noise).sum() - np.log1p(variance * information).sum()
-        criterion = self._objective + gaussian.logdet + logdet
-        return LabelSolution(theta, float(criterion), gaussian, a)
+        return self._objective, logdet
 
-    def differentiate(self, solution: LabelSolution) -> LabelValue:
-        """Return D with its gradient at the theta evaluated last, for held nodes."""
-        gaussian = self.marginal.differentiate(solution.gaussian)
+    def _gradient_at(self, solution: LabelSolution, gaussian: SmoothValue) -> Array:
+        """Return the gradient for held nodes."""
         _, diagonal = self.marginal.weights_of_rows(gaussian)
         variance = float(solution.theta[self.level])
         std = level_std(variance)
@@ -415,13 +404,7 @@ class LevelMarginal(LabelMarginal):
         rest = q - product
         of_parts = self.marginal.bilinear(rest, solution.a)
         of_parts[self.level] = of_variance + x @ r_change
-        return LabelValue(
-            theta=solution.theta,
-            criterion=solution.criterion,
-            gaussian=gaussian,
-            a=solution.a,
-            gradient=gradient + of_parts,
-        )
+        return gradient + of_parts
 
     def level_posterior(self, theta: Array) -> list[TaskNodes]:
         """Return the posteriors of the levels where the mode was found last."""

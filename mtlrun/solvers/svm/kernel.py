@@ -90,6 +90,11 @@ def stored(X: Design) -> Any:
     return X
 
 
+def _owners(designs: Sequence[Any]) -> Array:
+    """Return the task of each row."""
+    return np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+
+
 def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
     """Return ``M_st x'x`` of all pairs of rows as a dense matrix.
 
@@ -100,7 +105,7 @@ def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
     designs : list of ndarray, csr_array or StringDesign of shape (n_t, d)
     coupling : TaskCoupling
     """
-    owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+    owner = _owners(designs)
     if all(isinstance(X, StringDesign) and X.has_kernel for X in designs):
         K = StringDesign.stack(designs).kernel()
     else:
@@ -257,7 +262,7 @@ def polish(
     max_free : int, default 4000
         Support vectors off their bounds that are solved for.
     """
-    owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+    owner = _owners(designs)
     if sp.issparse(designs[0]):
         rows = sp.vstack(designs, format="csr")
     else:
@@ -495,7 +500,7 @@ def solve_without_intercept(
     Learning Research, 2011, for single variables and their choice by gain.
     """
     tracker = Tracker(gap, max_iter, callback, null=float(cost.sum()))
-    owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+    owner = _owners(designs)
     squares = np.concatenate([_norms(X) for X in designs])
     diagonal = coupling.diagonal[owner] * squares
     # A row of zeros cannot be classified: its variable is at its bound.
@@ -509,18 +514,7 @@ def solve_without_intercept(
     # variable is minus its gradient.
     root = np.sqrt(diagonal[used])
     kernel = _make_kernel(parts, coupling, owner[used], y[used] / root, precompute)
-    # Rows of the kernel that are kept: one where they are made fast.
-    n_used = len(root)
-    slots = 1
-    if not kernel.full_matrix.size and not 0 < len(kernel.dense) <= _NARROW:
-        slots = max(1, min(n_used, int(cache_size * 2**20 / (8 * max(n_used, 1)))))
-    cache = _Cache(
-        np.empty((slots, n_used)),
-        np.full(n_used, -1),
-        np.full(slots, -1),
-        np.zeros(slots, dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-    )
+    cache = _make_cache(kernel, len(root), cache_size)
     state = _State(np.zeros(len(root)), cost[used] * root, -1.0 / root, root)
     done = 0
     fresh = True
@@ -630,6 +624,22 @@ def _arrays(X: Design) -> tuple[Array, Array, Array]:
         X.data,
         X.indices.astype(np.int32, copy=False),
         X.indptr.astype(np.int64, copy=False),
+    )
+
+
+def _make_cache(kernel: _Kernel, n: int, megabytes: float) -> _Cache:
+    """Return an empty cache; one of a single row where rows are made fast."""
+    slots = 1
+    if not kernel.full_matrix.size and not 0 < len(kernel.dense) <= _NARROW:
+        slots = max(1, min(n, int(megabytes * 2**20 / (8 * max(n, 1)))))
+    times = np.zeros(slots, dtype=np.int64)
+    clock = np.zeros(1, dtype=np.int64)
+    return _Cache(
+        np.empty((slots, n)),
+        np.full(n, -1),
+        np.full(slots, -1),
+        times,
+        clock,
     )
 
 
