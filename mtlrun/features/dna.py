@@ -302,7 +302,11 @@ class StringDesign:
             values=np.empty(n_values),
             columns=np.empty(n_values, dtype=np.uint32),
             strings=Strings(
-                self.dna.letters, self.dna.unknown, self.scale, self.level, self.start
+                letters=self.dna.letters,
+                unknown=self.dna.unknown,
+                scale=self.scale,
+                level=self.level,
+                start=self.start,
             ),
             buckets=self.buckets,
         )
@@ -399,7 +403,10 @@ def _all_rows(rows: Rows, n: int) -> tuple[Array, Array, Array]:
     Rows are computed twice: a first pass for their sizes takes less memory than lists
     that grow.
     """
-    _, _, _, values, columns, _, strings, buckets = rows
+    values = rows.values
+    columns = rows.columns
+    strings = rows.strings
+    buckets = rows.buckets
 
     indptr = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):

@@ -73,14 +73,6 @@ class CriterionSolution(Protocol):
         """D."""
 
 
-class Value(CriterionSolution, Protocol):
-    """A criterion at one theta with its gradient."""
-
-    @property
-    def gradient(self) -> Array:
-        """Derivative of D in theta."""
-
-
 class Criterion(Protocol):
     """D with its derivatives.
 
@@ -100,7 +92,7 @@ class Criterion(Protocol):
     max_growth: float | None
 
     def __call__(self, theta: Array) -> Any:
-        """Return a `Value`."""
+        """Return a `CriterionSolution` with its `gradient` in theta."""
 
     def solve(self, theta: Array, needs_gradient: Array | None = None) -> Any:
         """Return a `CriterionSolution`, which costs less.
@@ -110,7 +102,7 @@ class Criterion(Protocol):
         """
 
     def differentiate(self, solution: Any) -> Any:
-        """Return the `Value` of the solution found last."""
+        """Return the solution found last, with its `gradient`."""
 
     def curvature(self, value: Any, parts: Array | None = None) -> tuple[Array, Array]:
         """Return expected and exact second derivatives at the theta evaluated last."""
@@ -155,7 +147,7 @@ class VarianceFit:
 
     Attributes
     ----------
-    value : Value
+    value : CriterionSolution
         Its gradient may lack curved parts whose variance is zero (NaN).
     objective : float
         F.
