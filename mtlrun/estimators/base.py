@@ -48,10 +48,8 @@ from mtlrun.problem import memory
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.utils.processes import one_thread_if_small
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes from which on an array in single precision is read in blocks (`_fit_in_blocks`).
 _LARGE = 32 << 20
@@ -385,11 +383,15 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         return task_similarity(self)
 
     def _publish(self, result: SolverResult) -> None:
-        """Set the fitted attributes and warn when the solver did not converge."""
+        """Set the fitted attributes."""
         self.coef_ = np.ascontiguousarray(result.W.T)
         self.intercept_ = np.asarray(result.intercept, dtype=np.float64)
         for name, part in zip(self._part_names, result.parts, strict=False):
             setattr(self, name, np.ascontiguousarray(part.T))
+        self._publish_run(result)
+
+    def _publish_run(self, result: SolverResult) -> None:
+        """Set the attributes of the solver's run, and warn where it did not converge."""
         self.n_iter_ = result.n_iter
         self.converged_ = result.converged
         self.objective_ = list(result.objective)
@@ -400,7 +402,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
             self.stop_crit_ = result.stop_crit
         if not result.converged:
             warnings.warn(
-                self._convergence_message(result), ConvergenceWarning, stacklevel=3
+                self._convergence_message(result), ConvergenceWarning, stacklevel=4
             )
 
     def _knob(self) -> str:

@@ -43,7 +43,7 @@ from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.utils.rows import take
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Copies of its features that an estimator makes, about.
 _COPIES = 3
@@ -68,22 +68,17 @@ def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
     y = np.asarray(y)
     if takes_task_id(estimator) or (task_id is None and y.ndim == 1):
         return estimator
-    together = (
-        y.ndim == 2 and not np.isnan(y).any() and not _declares_one_output(estimator)
-    )
-    if together:
-        return estimator
+    if y.ndim == 2 and not np.isnan(y).any():
+        if not hasattr(estimator, "__sklearn_tags__"):
+            return estimator
+        tags = get_tags(estimator)
+        # scikit-learn's classifiers of several outputs have no scores in one array,
+        # which metrics need.
+        if tags.estimator_type == "regressor" and tags.target_tags.multi_output:
+            return estimator
+        if tags.estimator_type not in ("classifier", "regressor"):
+            return estimator
     return PerTask(estimator)
-
-
-def _declares_one_output(estimator: Any) -> bool:
-    if not hasattr(estimator, "__sklearn_tags__"):
-        return False
-    tags = get_tags(estimator)
-    # scikit-learn's classifiers of several outputs have no scores in one array, which
-    # metrics need.
-    several = tags.estimator_type == "regressor" and tags.target_tags.multi_output
-    return tags.estimator_type in ("classifier", "regressor") and not several
 
 
 class _Tasks(TaskLayout, BaseEstimator):
@@ -658,7 +653,22 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
 
     def _with_task(self, X: Any, codes: Array, rows: Array | None = None) -> Any:
         """Return these rows of X (default all) with the task of each."""
-        X = self._within_memory(X, len(codes))
+        n_rows = len(codes)
+        columns = 1
+        if self.encoding == "one-hot":
+            columns = len(self.tasks_)
+        n_bytes = 8.0 * _COPIES * n_rows * (X.shape[1] + columns)
+        # Sparse, if a dense matrix with task columns would be too large
+        is_sparse = sp.issparse(X) or (
+            not memory.fits(n_bytes) and get_tags(self.estimator).input_tags.sparse
+        )
+        if is_sparse:
+            X = X if sp.issparse(X) else sp.csr_matrix(X)
+            n_bytes = 12.0 * _COPIES * n_rows * (X.nnz / max(X.shape[0], 1) + 1)
+        work = f"TaskFeature on {n_rows} rows, {X.shape[1]} features and {len(self.tasks_)} tasks"
+        memory.require(
+            n_bytes, work, "Use encoding='number', fewer tasks or fewer rows."
+        )
         X = X if rows is None else X[rows]
         if self.encoding == "number":
             return _beside(codes[:, np.newaxis].astype(np.float64), X)
@@ -669,22 +679,6 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
             dtype=np.float64,
         )
         return _beside(X, ones if sp.issparse(X) else ones.toarray())
-
-    def _within_memory(self, X: Any, n_rows: int) -> Any:
-        """Return X, sparse if a dense matrix with task columns would be too large."""
-        columns = 1
-        if self.encoding == "one-hot":
-            columns = len(self.tasks_)
-        dense = 8.0 * _COPIES * n_rows * (X.shape[1] + columns)
-        sparse = sp.issparse(X) or (
-            not memory.fits(dense) and get_tags(self.estimator).input_tags.sparse
-        )
-        if sparse:
-            X = X if sp.issparse(X) else sp.csr_matrix(X)
-            dense = 12.0 * _COPIES * n_rows * (X.nnz / max(X.shape[0], 1) + 1)
-        work = f"TaskFeature on {n_rows} rows, {X.shape[1]} features and {len(self.tasks_)} tasks"
-        memory.require(dense, work, "Use encoding='number', fewer tasks or fewer rows.")
-        return X
 
 
 def _beside(first: Any, second: Any) -> Any:

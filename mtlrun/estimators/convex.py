@@ -22,7 +22,7 @@ from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, prepare
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.convex.auto import (
     choose_solver,
     decomposed,
@@ -30,9 +30,6 @@ from mtlrun.solvers.convex.auto import (
     solver_bytes,
 )
 from mtlrun.solvers.convex.lasso import solve_lasso_path
-
-Array = np.ndarray[Any, np.dtype[Any]]
-
 
 ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 #: Solvers of all convex models. A model with more of them has a wider rule, which a
@@ -105,7 +102,26 @@ class ConvexMTL(BaseMTL):
         return LOSSES[getattr(self, "loss", "squared")]()
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        result = self._fit_without_levels(self._without_levels(data))
+        inner_data = self._without_levels(data)
+        if not self.warm_start:
+            return self._with_levels(data, self._solve(inner_data))
+        key = (
+            inner_data.digest,
+            self._solver_for(inner_data),
+            type(self._loss()).__name__,
+            self._solves_intercepts,
+        )
+        kept: ConvexWarmStart | None = getattr(self, "warm_start_", None)
+        if kept is None or kept.key != key:
+            start = None
+            rotation = self._decompose(inner_data)
+        else:
+            # Of the same content; the decomposition belongs to the object kept.
+            inner_data = kept.data
+            start = kept.result
+            rotation = kept.rotation
+        result = self._solve(inner_data, start=start, rotation=rotation)
+        self.warm_start_ = ConvexWarmStart(key, inner_data, rotation, result)
         return self._with_levels(data, result)
 
     @property
@@ -155,29 +171,6 @@ class ConvexMTL(BaseMTL):
                 "intercepts='shrunken' needs the rows. Use fit, or intercepts='free'"
             )
         return super()._fit_sums(statistics)
-
-    def _fit_without_levels(self, data: TaskData) -> SolverResult:
-        """Fit data of `_without_levels`."""
-        if not self.warm_start:
-            return self._solve(data)
-        key = (
-            data.digest,
-            self._solver_for(data),
-            type(self._loss()).__name__,
-            self._solves_intercepts,
-        )
-        kept: ConvexWarmStart | None = getattr(self, "warm_start_", None)
-        if kept is None or kept.key != key:
-            start = None
-            rotation = self._decompose(data)
-        else:
-            # Of the same content; the decomposition belongs to the object kept.
-            data = kept.data
-            start = kept.result
-            rotation = kept.rotation
-        result = self._solve(data, start=start, rotation=rotation)
-        self.warm_start_ = ConvexWarmStart(key, data, rotation, result)
-        return result
 
     def _bytes(self, data: TaskData) -> float:
         penalties = self._penalties()

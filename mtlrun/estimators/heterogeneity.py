@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from mtlrun.solvers.hierarchical import inference
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.row_checks import RowChecks, noise_differs
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Default numbers of simulated tables of a bootstrap, and of draws of a score test.
 BOOTSTRAP = 199

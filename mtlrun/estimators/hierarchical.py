@@ -33,7 +33,7 @@ from mtlrun.estimators.params import Count, Positive, choice, removed, satisfies
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical.compress import (
     Columns,
     Compressed,
@@ -58,8 +58,6 @@ from mtlrun.solvers.hierarchical.posterior import (
 from mtlrun.solvers.hierarchical.profile import VarianceInterval, variance_interval
 from mtlrun.solvers.hierarchical.row_checks import check_rows, corrected
 from mtlrun.utils.processes import one_thread_if_small
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # A column varies within a task where more than this share of it is left without its
 # mean.
@@ -904,7 +902,17 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         check_is_fitted(self, "_posterior")
         first = int(self.fit_intercept)
         with one_thread_if_small(self._posterior.data.p):
-            rows = self._checked_rows()
+            data = self._posterior.data
+            if self._rows is None:
+                rows = CheckedRows.of(self._problem(data), None)
+            else:
+                if self._checks is None:
+                    # Rows are corrected where the assumptions of the tests fail.
+                    random = self._problem(data).random
+                    checks = check_rows(self._rows, self._columns, random)
+                    data = corrected(self._rows, self._columns, checks, data)
+                    self._checks = CheckedRows.of(self._problem(data), checks)
+                rows = self._checks
         problem = rows.problem
         plain = isinstance(tested, str) and tested in ("all", "slopes")
         if method == "auto":
@@ -939,18 +947,6 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if plain and tested == "all":
             untestable = rows.untestable(self._names)
         return HeterogeneityTest(str(name), how, *outcome, assumes, untestable)
-
-    def _checked_rows(self) -> CheckedRows:
-        """Return the rows for tests, corrected where their assumptions fail."""
-        data = self._posterior.data
-        if self._rows is None:
-            return CheckedRows.of(self._problem(data), None)
-        if self._checks is None:
-            random = self._problem(data).random
-            checks = check_rows(self._rows, self._columns, random)
-            data = corrected(self._rows, self._columns, checks, data)
-            self._checks = CheckedRows.of(self._problem(data), checks)
-        return self._checks
 
 
 def _alone(R: Array, z: Array, mu: Array, intercept: bool) -> Array:

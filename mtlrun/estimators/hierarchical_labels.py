@@ -23,7 +23,7 @@ from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, choice
 from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical.compress import Columns, standardized
 from mtlrun.solvers.hierarchical.inference import (
     SignificanceTest,
@@ -43,8 +43,6 @@ from mtlrun.solvers.hierarchical.posterior import shares
 from mtlrun.solvers.hierarchical.quadrature import Quadrature, fit_labels
 from mtlrun.solvers.hierarchical.row_checks import check_rows
 from mtlrun.utils.processes import one_thread_if_small
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Variance of the standard logistic distribution, the noise of a score whose sign is
 #: the label.

@@ -34,11 +34,9 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, quotient, stack_designs
+from mtlrun.problem.taskdata import Array, TaskData, quotient, stack_designs
 from mtlrun.solvers.convex.cd import descend
 from mtlrun.solvers.convex.ridge import ridge_bytes, solve_ridge
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _WIDE = (0.001, 0.01, 0.1, 1.0, 10.0)
 #: Beyond its ends a hinge loss without intercept hardly changes: it is the difference

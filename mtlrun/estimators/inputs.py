@@ -31,11 +31,10 @@ from mtlrun.data.reading.frames import (
 )
 from mtlrun.data.reading.odd_columns import NAME_DECIMALS
 from mtlrun.metrics import average, seen_rows
-from mtlrun.problem.taskdata import as_weights
+from mtlrun.problem.taskdata import Array, as_weights
 from mtlrun.utils.rows import take
 from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Metric = Callable[..., Array]
 
 
@@ -105,29 +104,6 @@ class TaskLayout:
             )
         return task_codes(ids, self.tasks_, getattr(self, "unseen", "error"))
 
-    def _of_known_tasks(
-        self, X: Any, y: Any, weights: Any, task_id: Any
-    ) -> tuple[Any, Any, Any, Any]:
-        """Return the arguments of `score` without the rows of tasks that the model
-        has not seen, which is warned of.
-        """
-        if (
-            task_id is None
-            and (column := getattr(self, "task_column", None)) is not None
-        ):
-            ids: Any = take_column(X, column)[0]
-        else:
-            ids = task_id
-        if ids is None or getattr(self, "unseen", "error") == "mean":
-            seen = None
-        else:
-            seen = seen_rows(ids, self.tasks_)
-        if seen is None:
-            return X, y, weights, task_id
-        parts = (take(part, seen) for part in (X, y, weights, task_id))
-        X, y, weights, task_id = parts
-        return X, y, weights, task_id
-
     def _score(
         self, metric: Metric, X: Any, y: Any, weights: Any, task_id: Any
     ) -> float:
@@ -135,7 +111,16 @@ class TaskLayout:
         one; NaN where no row is known.
         """
         check_is_fitted(self)
-        X, y, weights, task_id = self._of_known_tasks(X, y, weights, task_id)
+        ids = task_id
+        column = getattr(self, "task_column", None)
+        if ids is None and column is not None:
+            ids, _ = take_column(X, column)
+        if ids is not None and getattr(self, "unseen", "error") != "mean":
+            # Rows of tasks that the model has not seen are left out, with a warning.
+            seen = seen_rows(ids, self.tasks_)
+            if seen is not None:
+                parts = (take(part, seen) for part in (X, y, weights, task_id))
+                X, y, weights, task_id = parts
         if not len(y):
             return np.nan
         warn_of_row_order(X, y=y, sample_weight=weights)
@@ -250,7 +235,10 @@ def warn_of_row_order(X: Any, **others: Any) -> None:
         return
     for name, argument in others.items():
         labels = _row_labels(argument)
-        if labels is not None and _is_reordered(rows, labels):
+        if labels is None or len(rows) != len(labels) or rows.nlevels != labels.nlevels:
+            continue
+        # Rows shifted on purpose, as for lags, share some labels only.
+        if not rows.equals(labels) and labels.isin(rows).all():
             warnings.warn(
                 f"the index of {name} has the labels of the rows of X in another order. "
                 "Rows are matched by position, whatever their labels. If labels "
@@ -265,13 +253,6 @@ def _row_labels(argument: Any) -> pd.Index | None:
     if isinstance(argument, pd.DataFrame | pd.Series):
         return argument.index
     return None
-
-
-def _is_reordered(rows: pd.Index, labels: pd.Index) -> bool:
-    if len(rows) != len(labels) or rows.nlevels != labels.nlevels:
-        return False
-    # Rows shifted on purpose, as for lags, share some labels only.
-    return not rows.equals(labels) and bool(labels.isin(rows).all())
 
 
 def warn_of_decimal_ids(ids: Array | None) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 #: Default grid of a regularization strength, and of parameters of which fewer values
 #: suffice.
 STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
+#: Strengths per training row, for `Scale.times`
+SHRINKAGES = (0.001, 0.005, 0.02, 0.1, 0.4)
 POWERS = (0.01, 0.1, 1.0, 10.0, 100.0)
 FEW = (0.1, 1.0, 10.0, 100.0)
 SPECTRAL_COST = (

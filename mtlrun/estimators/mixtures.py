@@ -16,6 +16,7 @@ from mtlrun.estimators.convex import (
 )
 from mtlrun.estimators.metadata import (
     SHRINK_COST,
+    SHRINKAGES,
     SPECTRAL_COST,
     STRENGTHS,
     MethodMetadata,
@@ -94,7 +95,7 @@ class _RobustFeature(_Mixture):
         complexity=SHRINK_COST,
         default_grid={"alpha": STRENGTHS, "lam": (0.5, 0.8, 1.2)},
         search=lambda scale: {
-            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5),
+            "alpha": scale.times(SHRINKAGES, 0.5),
             "lam": [0.5, 1.0],
         },
     )
@@ -216,7 +217,7 @@ class _SparseLowRank(_Mixture):
         complexity=SPECTRAL_COST,
         default_grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
         search=lambda scale: {
-            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5),
+            "alpha": scale.times(SHRINKAGES, 0.5),
             "lam": scale.ratios(),
         },
     )
@@ -321,7 +322,7 @@ class _Dirty(_Mixture):
         complexity=f"{SHRINK_COST}, and a sort of every row",
         default_grid={"alpha": STRENGTHS, "lam": (0.3, 0.5, 0.8)},
         search=lambda scale: {
-            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.7),
+            "alpha": scale.times(SHRINKAGES, 0.7),
             "lam": scale.ratios(),
         },
     )

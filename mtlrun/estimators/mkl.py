@@ -17,12 +17,10 @@ from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
 from mtlrun.estimators.metadata import POWERS, MethodMetadata
 from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive, real
 from mtlrun.problem.memory import fits
-from mtlrun.problem.taskdata import TaskData, dense, is_sparse
+from mtlrun.problem.taskdata import Array, TaskData, dense, is_sparse
 from mtlrun.solvers.mkl.kernels import InnerProducts, Kernel, make_kernels
 from mtlrun.solvers.mkl.machines import GramStore, SvmTasks
 from mtlrun.solvers.mkl.mkl import MklResult, solve_alternating, solve_group_mkl
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # The machines are this much more accurate than the requested tolerance.
 _MACHINES = 0.1

@@ -16,7 +16,7 @@ from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.relationship.fetr import check_box
 from mtlrun.solvers.relationship.network import (
     Layer,
@@ -26,8 +26,6 @@ from mtlrun.solvers.relationship.network import (
     load_torch,
     train_network,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _are_layer_sizes(value: Any) -> bool:
@@ -217,10 +215,15 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
             parts = [scaled.subset_tasks([t]) for t in range(data.n_tasks)]
         else:
             parts = [scaled]
-        groups = self._groups_of_parts(data, len(parts))
+        groups = getattr(self, "_groups", None)
+        if groups is not None and data.order is not None:
+            groups = groups[data.order]
+        groups_of_parts = [groups] * len(parts)
+        if groups is not None and data.offsets is not None and self.variant == "stn":
+            groups_of_parts = list(np.split(groups, data.offsets[1:-1]))
         trained = [
-            self._train(part, int(random.randint(2**31 - 1)), own_groups)
-            for part, own_groups in zip(parts, groups, strict=True)
+            self._train(part, int(random.randint(2**31 - 1)), part_groups)
+            for part, part_groups in zip(parts, groups_of_parts, strict=True)
         ]
         networks = []
         for t, network in enumerate(trained):
@@ -247,17 +250,6 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         intercept = np.zeros(data.n_tasks)
         return SolverResult(W[np.newaxis], intercept, True, n_iter, objective)
 
-    def _groups_of_parts(self, data: TaskData, n_parts: int) -> list[Array | None]:
-        """Return the groups of the rows that each network is trained on."""
-        groups = getattr(self, "_groups", None)
-        if groups is None:
-            return [None] * n_parts
-        if data.order is not None:
-            groups = groups[data.order]
-        if data.offsets is None or n_parts != data.n_tasks:
-            return [groups] * n_parts
-        return list(np.split(groups, data.offsets[1:-1]))
-
     def _train(self, data: TaskData, seed: int, groups: Array | None) -> TrainedNetwork:
         prior = None
         if self.variant == "mtn-fetr":
@@ -276,10 +268,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         )
 
     def _publish(self, result: SolverResult) -> None:
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.objective_ = result.objective
-        self.gap_ = self.stop_crit_ = None
+        self._publish_run(result)
 
     def _scores_of_tasks(self, X: Any) -> Array:
         return np.hstack([forward(layers, X) for layers in self.networks_])

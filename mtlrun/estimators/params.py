@@ -23,7 +23,6 @@ from typing import (
     ClassVar,
     Literal,
     Union,
-    cast,
     dataclass_transform,
     get_args,
     get_origin,
@@ -204,17 +203,15 @@ def _accepts(part: Alternative, value: Any) -> bool:
         case ("removed", *_):
             return False
         case ("instance", _, *types):
-            return isinstance(value, tuple(map(_class_of, types)))
+            for cls in types:
+                if isinstance(cls, str):
+                    cls = getattr(builtins, cls)
+                if isinstance(value, cls):
+                    return True
+            return False
         case ("test", _, test):
             return bool(test(value))
     raise TypeError(f"no rule: {part!r}")
-
-
-def _class_of(type_or_name: type | str) -> type:
-    """Return a class that `instance` may have stored by its name."""
-    if isinstance(type_or_name, str):
-        return cast(type, getattr(builtins, type_or_name))
-    return type_or_name
 
 
 BOOLEAN = Rule((("bool",),))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import KW_ONLY, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
@@ -38,14 +38,13 @@ from mtlrun.problem import memory
 from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.quadratic import gram_bytes
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 
 if TYPE_CHECKING:
     _Model = PathMTL
 else:  # it stands before a model that brings all of this
     _Model = Declared
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Rows = tuple[Array, Array]
 
 Strengths = Annotated[
@@ -159,17 +158,46 @@ class PathCV(KeepsGroups, _Model):
         folds = self._folds(X, y, task_id, groups, rows, data)
         self.alphas_ = self._strengths(data, self.alphas, self.min_ratio)
         metric = self.scoring or ("accuracy" if is_classifier(self) else "mse")
-        self._open = 0
-        self.scores_path_ = np.column_stack(
-            [self._scores_of(*fold, metric) for fold in self._walks(data, folds)]
-        )
-        if self._open:
+        parts = [data.select_rows(test, complete=False) for _, test in folds]
+        statistics = self._statistics(data, parts)
+        scores = []
+        n_unconverged = 0
+        for k, part in enumerate(parts):
+            model = copy(self)
+            if statistics:
+                path = self._walk_together(statistics[k], self.alphas_)
+                if path is None:
+                    # Data of d + 1 rows per design, and the means subtracted: their
+                    # models have no intercept.
+                    condensed, x_mean, y_mean = statistics[k].sufficient_statistics(
+                        centred=self.fit_intercept
+                    )
+                    model.tasks_ = condensed.tasks
+                    model.fit_intercept = False
+                    path = model._walk(condensed, self.alphas_)
+                    intercept = y_mean - (x_mean * path.coef).sum(axis=2)
+                    path = path._replace(intercept=intercept)
+            else:
+                fitted = data.select_rows(folds[k][0])
+                model.tasks_ = fitted.tasks
+                path = model._walk(fitted, self.alphas_)
+                if not data.shared:
+                    rows = seen_rows(part.spread(part.tasks), fitted.tasks)
+                    if rows is not None:
+                        part = part.select_rows(rows)
+                in_both = np.isin(fitted.tasks, part.tasks)
+                path = path._replace(
+                    coef=path.coef[:, in_both], intercept=path.intercept[:, in_both]
+                )
+            n_unconverged += int(np.sum(~path.converged))
+            scores.append(self._scores_of(path, part, metric))
+        self.scores_path_ = np.column_stack(scores)
+        if n_unconverged:
             text = (
-                f"{self._open} fits of the cross-validation did not converge. Increase "
-                "max_iter or min_ratio."
+                f"{n_unconverged} fits of the cross-validation did not converge. "
+                "Increase max_iter or min_ratio."
             )
             warnings.warn(text, ConvergenceWarning, stacklevel=2)
-        del self._open
         means = self.scores_path_.mean(axis=1) * (
             1 if METRICS[metric].greater_is_better else -1
         )
@@ -213,11 +241,14 @@ class PathCV(KeepsGroups, _Model):
                 )
                 pairs: Iterable[Any] = splitter.split(np.empty((n, 0)), y, groups=ids)
             else:
-                targets = _targets_by_row(data)
-                if data.shared:
-                    tasks = None
-                else:
-                    tasks = _tasks_by_row(data)
+                targets = data.targets
+                if data.observed is not None:
+                    targets = np.where(data.observed, targets, np.nan)
+                targets = data.unsort(targets)
+                tasks = None
+                if not data.shared:
+                    codes = np.repeat(np.arange(data.n_tasks), data.sizes)
+                    tasks = data.unsort(codes)
                 strata = strata_of(targets, tasks, labels=labels)
                 pairs = group_folds(groups, strata, targets, int(self.cv), seed=0)
         elif groups is not None and hasattr(self.cv, "split"):
@@ -231,11 +262,21 @@ class PathCV(KeepsGroups, _Model):
             pairs = self.cv.split(X, y, groups=ids)
         elif hasattr(self.cv, "split"):
             pairs = self.cv.split(X, y)
+        elif kept is None:
+            pairs = self.cv
         else:
-            if kept is None:
-                pairs = self.cv
-            else:
-                pairs = _among(self.cv, kept)
+            pairs = []
+            for train, test in self.cv:
+                train = np.asarray(train)
+                test = np.asarray(test)
+                kept_train = train[np.isin(train, kept)]
+                kept_test = test[np.isin(test, kept)]
+                pairs.append(
+                    (
+                        np.searchsorted(kept, kept_train),
+                        np.searchsorted(kept, kept_test),
+                    )
+                )
         fold_of_row = np.arange(n)
         if data.order is not None:
             fold_of_row[data.order] = np.arange(n)
@@ -243,49 +284,6 @@ class PathCV(KeepsGroups, _Model):
             (np.sort(fold_of_row[train]), np.sort(fold_of_row[test]))
             for train, test in pairs
         ]
-
-    def _walks(
-        self, data: TaskData, folds: list[Rows]
-    ) -> Iterator[tuple[Array, Array, TaskData]]:
-        """Yield coefficients (A, d, T) and intercepts (A, T) along the path of each
-        fold, and its test part.
-        """
-        parts = [data.select_rows(test, complete=False) for _, test in folds]
-        statistics = self._statistics(data, parts)
-        for k, part in enumerate(parts):
-            if statistics:
-                path = self._walk_statistics(statistics[k])
-            else:
-                fitted = data.select_rows(folds[k][0])
-                model = copy(self)
-                model.tasks_ = fitted.tasks
-                path = model._walk(fitted, self.alphas_)
-                if not data.shared:
-                    rows = seen_rows(part.spread(part.tasks), fitted.tasks)
-                    if rows is not None:
-                        part = part.select_rows(rows)
-                in_both = np.isin(fitted.tasks, part.tasks)
-                path = path._replace(
-                    coef=path.coef[:, in_both], intercept=path.intercept[:, in_both]
-                )
-            self._open += int(np.sum(~path.converged))
-            yield path.coef.transpose(0, 2, 1), path.intercept, part
-
-    def _walk_statistics(self, statistics: TaskStatistics) -> Path:
-        """Solve along the path, from sums over rows."""
-        path = self._walk_together(statistics, self.alphas_)
-        if path is not None:
-            return path
-        # Data of d + 1 rows per design, and the means subtracted: their models have no
-        # intercept.
-        condensed, x_mean, y_mean = statistics.sufficient_statistics(
-            centred=self.fit_intercept
-        )
-        model = copy(self)
-        model.tasks_ = condensed.tasks
-        model.fit_intercept = False
-        path = model._walk(condensed, self.alphas_)
-        return path._replace(intercept=y_mean - (x_mean * path.coef).sum(axis=2))
 
     def _statistics(
         self, data: TaskData, parts: list[TaskData]
@@ -319,15 +317,27 @@ class PathCV(KeepsGroups, _Model):
             training.append(rest)
         return training
 
-    def _scores_of(self, W: Array, b: Array, part: TaskData, metric: str) -> Array:
-        """Return the metric, averaged over tasks, for coefficients (A, d, T) and
-        intercepts (A, T).
-        """
+    def _scores_of(self, path: Path, part: TaskData, metric: str) -> Array:
+        """Return the metric of each strength, averaged over tasks."""
+        # Coefficients (A, d, T) and intercepts (A, T)
+        W = path.coef.transpose(0, 2, 1)
+        b = path.intercept
         if part.observed is None:
             y = part.targets
         else:
             y = np.where(part.observed, part.targets, np.nan)
-        Z = _predictions(W, b, part, y.shape)
+        if part.offsets is None:
+            # One product for all tasks and strengths.
+            coef = W.transpose(1, 2, 0).reshape(W.shape[1], -1)
+            products = part.X @ coef
+            Z = products.reshape(*y.shape, -1) + b.T
+        else:
+            predicted = []
+            tasks = zip(W.transpose(2, 1, 0), b.T, strict=True)
+            for task, (coef, intercept) in enumerate(tasks):
+                X = part.task(task)[0]
+                predicted.append(X @ coef + intercept)
+            Z = np.concatenate(predicted)
         if metric in ("mse", "rmse"):
             # All strengths at once, which is faster than one metric after the other.
             errors = np.square(Z - y[..., None])
@@ -350,59 +360,6 @@ class PathCV(KeepsGroups, _Model):
             mean, _ = average(values)
             scores.append(mean)
         return np.array(scores)
-
-
-def _predictions(W: Array, b: Array, part: TaskData, shape: tuple[int, ...]) -> Array:
-    """Return the predictions of all strengths, of the shape of the targets and A."""
-    if part.offsets is None:
-        # One product for all tasks and strengths.
-        n_features = W.shape[1]
-        coef = W.transpose(1, 2, 0).reshape(n_features, -1)
-        products = part.X @ coef
-        return np.asarray(products.reshape(*shape, -1) + b.T)
-    predicted = []
-    tasks = zip(W.transpose(2, 1, 0), b.T, strict=True)
-    for task, (coef, intercept) in enumerate(tasks):
-        X = part.task(task)[0]
-        predicted.append(X @ coef + intercept)
-    return np.concatenate(predicted)
-
-
-def _among(pairs: Iterable[Any], kept: Array) -> Iterator[Rows]:
-    """Yield the rows of splits as positions among the `kept` ones, without the
-    others.
-    """
-    for train, test in pairs:
-        train = np.asarray(train)
-        test = np.asarray(test)
-        kept_train = train[np.isin(train, kept)]
-        kept_test = test[np.isin(test, kept)]
-        yield np.searchsorted(kept, kept_train), np.searchsorted(kept, kept_test)
-
-
-def _targets_by_row(data: TaskData) -> Array:
-    """Return the targets in the order of the rows of `fit`, NaN where missing."""
-    targets = data.targets
-    if data.observed is not None:
-        targets = np.where(data.observed, targets, np.nan)
-    return _unsorted(targets, data.order)
-
-
-def _tasks_by_row(data: TaskData) -> Array:
-    """Return the position of the task of each row, in the order of the rows of
-    `fit`.
-    """
-    tasks = np.repeat(np.arange(data.n_tasks), data.sizes)
-    return _unsorted(tasks, data.order)
-
-
-def _unsorted(values: Array, order: Array | None) -> Array:
-    """Return values by row of `TaskData` in the order of the rows of `fit`."""
-    if order is None:
-        return values
-    unsorted = np.empty_like(values)
-    unsorted[order] = values
-    return unsorted
 
 
 class BetaCV(PathCV):

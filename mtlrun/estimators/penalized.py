@@ -16,6 +16,7 @@ from mtlrun.estimators.convex import (
 )
 from mtlrun.estimators.metadata import (
     SHRINK_COST,
+    SHRINKAGES,
     SPECTRAL_COST,
     STRENGTHS,
     MethodMetadata,
@@ -171,9 +172,7 @@ class _JointFeature(_SparseNorm):
         },
         complexity=_LASSO_COST,
         default_grid={"alpha": STRENGTHS},
-        search=lambda scale: {
-            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)
-        },
+        search=lambda scale: {"alpha": scale.times(SHRINKAGES, 0.5)},
     )
     _penalty = L21
 
@@ -274,9 +273,7 @@ class _TraceNorm(PenalizedMTL):
         elsewhere={"MALSAR `Least_Trace`": "alpha = rho1"},
         complexity=SPECTRAL_COST,
         default_grid={"alpha": STRENGTHS},
-        search=lambda scale: {
-            "alpha": scale.times((0.001, 0.005, 0.02, 0.1, 0.4), 0.5)
-        },
+        search=lambda scale: {"alpha": scale.times(SHRINKAGES, 0.5)},
     )
     _penalty = TraceNorm
 

@@ -18,15 +18,13 @@ from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.relationship.fetr import (
     covariance_root,
     fetr_bytes,
     solve_alternating,
     solve_fetr,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _STOP_CHANGE = (
     "Rotations of W and the precision matrices speed up the descent, which stops when "

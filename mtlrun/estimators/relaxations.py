@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,9 +25,7 @@ from mtlrun.estimators.metadata import BOX_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive
 from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.taskdata import TaskData
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from mtlrun.problem.taskdata import Array, TaskData
 
 
 class _Spectral(ConvexMTL):

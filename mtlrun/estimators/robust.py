@@ -40,10 +40,8 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.rotation import Rotation, SharedRotation, find_basis
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.robust import solve_apg, solve_ladm
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Solvers of the paper, which have its variant and its stopping rules.
 _PAPER_SOLVERS = ("apg", "ladm")
@@ -507,7 +505,29 @@ class _Divide(BaseMTL):
         self.blocks_ = make_blocks(
             data, self.n_blocks, self.partition, self.random_state
         )
-        fits = self._fit_blocks(base, data)
+        # A shared design is decomposed once for all blocks.
+        begin = time.perf_counter()
+        rotation = None
+        if data.shared:
+            rotation = base._decompose(data)
+        self.setup_seconds_ = time.perf_counter() - begin
+        calls = []
+        for tasks in self.blocks_:
+            block = data.subset_tasks(tasks)
+            block_rotation = None
+            if (
+                isinstance(rotation, SharedRotation)
+                and base._solver_for(block) != "fista"
+            ):
+                block_rotation = rotation.retarget(base._designs(block))
+            calls.append(delayed(_fit_block)(base, block, block_rotation))
+        fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
+        self.block_seconds_ = np.array([fit.seconds for fit in fits])
+        counts = Counter(warning for fit in fits for warning in set(fit.warnings))
+        for (category, message), count in counts.items():
+            warnings.warn(
+                f"{count} of {len(fits)} blocks: {message}", category, stacklevel=3
+            )
         parts = np.empty((len(fits[0].result.parts), data.n_features, data.n_tasks))
         intercept = np.empty(data.n_tasks)
         for tasks, fit in zip(self.blocks_, fits, strict=True):
@@ -534,29 +554,6 @@ class _Divide(BaseMTL):
             message=f"{n_unconverged} of {len(fits)} blocks did not converge",
         )
 
-    def _fit_blocks(self, base: ConvexMTL, data: TaskData) -> list[BlockFit]:
-        """Fit all blocks, in parallel with `n_jobs`; a shared design is decomposed
-        once for all of them.
-        """
-        begin = time.perf_counter()
-        rotation = None
-        if data.shared:
-            rotation = base._decompose(data)
-        self.setup_seconds_ = time.perf_counter() - begin
-        blocks = [data.subset_tasks(tasks) for tasks in self.blocks_]
-        calls = (
-            delayed(_fit_block)(base, block, _rotation(base, rotation, block))
-            for block in blocks
-        )
-        fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
-        self.block_seconds_ = np.array([fit.seconds for fit in fits])
-        counts = Counter(warning for fit in fits for warning in set(fit.warnings))
-        for (category, message), count in counts.items():
-            warnings.warn(
-                f"{count} of {len(fits)} blocks: {message}", category, stacklevel=4
-            )
-        return fits
-
     def _project(self, low_rank: Array) -> Array:
         """Project all low-rank parts onto the column space of one block."""
         self.block_used_: int | None = None
@@ -582,17 +579,6 @@ class _Divide(BaseMTL):
             f"{result.stop_crit:.2g}, at most {result.n_iter} iterations). Increase "
             "base__max_iter, or accept a larger base__tol."
         )
-
-
-def _rotation(
-    base: ConvexMTL, rotation: Rotation | None, block: TaskData
-) -> Rotation | None:
-    """Return the decomposition of a block from the decomposition of all tasks, None
-    where it must be made anew.
-    """
-    if not isinstance(rotation, SharedRotation) or base._solver_for(block) == "fista":
-        return None
-    return rotation.retarget(base._designs(block))
 
 
 def _fit_block(base: ConvexMTL, data: TaskData, rotation: Rotation | None) -> BlockFit:

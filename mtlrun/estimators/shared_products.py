@@ -8,14 +8,12 @@ same products.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mtlrun.problem.losses import is_dust, is_graded
-from mtlrun.problem.taskdata import TaskData
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from mtlrun.problem.taskdata import Array, TaskData
 
 #: Lassos of at most this many columns are solved from products without scikit-learn.
 MIN_COLUMNS = 128
@@ -69,13 +67,9 @@ def shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts | Non
     None where the columns differ so much in scale that products lose digits.
     """
     key = ("shared products", fit_intercept)
-    if key not in data.decompositions:
-        data.decompositions[key] = _made_shared_products(data, fit_intercept)
-    kept: SharedProducts | None = data.decompositions[key]
-    return kept
-
-
-def _made_shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts | None:
+    if key in data.decompositions:
+        kept: SharedProducts | None = data.decompositions[key]
+        return kept
     means = np.zeros(data.n_features)
     if fit_intercept:
         means = data.X.mean(axis=0)
@@ -84,6 +78,7 @@ def _made_shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts
     squares = np.square(rows).sum(axis=0)
     totals = np.square(data.X).sum(axis=0)
     if is_graded(squares, totals):
+        data.decompositions[key] = None
         return None
     rows[:, is_dust(squares, totals)] = 0.0
     # scikit-learn compares an entry of the products with its own sum, up to 1e-5 of
@@ -94,5 +89,6 @@ def _made_shared_products(data: TaskData, fit_intercept: bool) -> SharedProducts
         exponent = math.ceil(math.log2(largest))
         unit = 2.0**exponent
     rows /= unit
-    gram = rows.T @ rows
-    return SharedProducts(rows, means, unit, gram)
+    products = SharedProducts(rows, means, unit, rows.T @ rows)
+    data.decompositions[key] = products
+    return products

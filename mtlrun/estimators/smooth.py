@@ -30,7 +30,7 @@ from mtlrun.estimators.smooth_base import (
     TaskParts,
 )
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.hierarchical.label_posterior import (
     TaskNodes,
     averaged_odds,
@@ -68,8 +68,6 @@ from mtlrun.solvers.hierarchical.smooth_targets import (
     fit_targets,
 )
 from mtlrun.utils.processes import limited_threads
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Why numbers of the second version differ from the first.
 TARGETS_CHANGE = (
@@ -301,20 +299,6 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         picked = values[np.arange(len(codes)), codes]
         return np.where(codes < 0, values.mean(axis=1), picked)
 
-    def _target_moments(
-        self, model: SmoothTargets, rows: SmoothRows, codes: Array | None
-    ) -> tuple[Array, Array]:
-        """Return predictions of targets and their standard deviations."""
-        mean = model.mean(rows)
-        variance = model.variance(rows)
-        if codes is None:
-            return mean, np.sqrt(variance)
-        picked = self._pick(variance, codes)
-        # An unknown target is one of the others, as far as anybody knows.
-        is_unknown = codes < 0
-        picked[is_unknown] += mean[is_unknown].var(axis=1)
-        return self._pick(mean, codes), np.sqrt(picked)
-
     def predict(self, X: Any, *, task_id: Any = None, return_std: bool = False) -> Any:
         """Predict targets, and on request how far new targets may lie from that.
 
@@ -349,7 +333,15 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         rows = self._rows(X)
         codes = self._task_of_rows(ids)
         if self._targets is not None:
-            return self._target_moments(self._targets, rows, codes)
+            mean = self._targets.mean(rows)
+            variance = self._targets.variance(rows)
+            if codes is None:
+                return mean, np.sqrt(variance)
+            picked = self._pick(variance, codes)
+            # An unknown target is one of the others, as far as anybody knows.
+            is_unknown = codes < 0
+            picked[is_unknown] += mean[is_unknown].var(axis=1)
+            return self._pick(mean, codes), np.sqrt(picked)
         if codes is None:
             columns = [self._task_moments(rows, t) for t in range(len(self.tasks_))]
             mean = np.column_stack([column[0] for column in columns])

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from scipy.stats import chi2, norm
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +19,7 @@ from mtlrun.estimators.base import (
 from mtlrun.estimators.params import Count, NonNegative, Positive, satisfies
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, dense, is_sparse
+from mtlrun.problem.taskdata import Array, TaskData, dense, is_sparse
 from mtlrun.solvers.hierarchical.smooth import (
     SmoothFit,
     SmoothOptions,
@@ -52,8 +50,6 @@ from mtlrun.solvers.hierarchical.smooth_targets import (
     TARGET_PARTS,
 )
 from mtlrun.utils.processes import limited_threads
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def _is_subset_of(names: tuple[str, ...]) -> Any:
@@ -387,15 +383,7 @@ class SmoothModel(BaseMTL):
     # ---------------------------------------------------------------- results
 
     def _publish(self, result: SolverResult) -> None:
-        """Set the fitted attributes; warn when the solver did not converge."""
-        self.n_iter_ = result.n_iter
-        self.converged_ = result.converged
-        self.objective_ = list(result.objective)
-        self.gap_ = result.gap
-        self.stop_crit_ = result.stop_crit
-        if not result.converged:
-            message = self._convergence_message(result)
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        self._publish_run(result)
 
     def _result(self, fit: SmoothFit) -> SolverResult:
         """Return the path and the certificate of a fit."""

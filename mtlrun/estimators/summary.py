@@ -32,7 +32,7 @@ import numpy as np
 import pandas as pd
 from scipy.stats import t as student_t
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Probability of the intervals.
 LEVEL = 0.95

@@ -29,7 +29,7 @@ from mtlrun.problem import memory
 from mtlrun.problem.objective import relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.svm.kernel import (
     KernelPoint,
     augmented_features,
@@ -49,8 +49,6 @@ from mtlrun.solvers.svm.linear import (
     solve_block_dcd,
     solve_svm_newton,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Form and step of the coordinate ascent for every variant.
 VARIANTS = {
@@ -287,8 +285,15 @@ class GraphSVC(_GraphModel):
             "tol": self.tol,
         }
         uses_newton = self._second_order(data)
+        uses_dcd = not uses_newton
+        if uses_newton and self.solver != "newton" and self.loss == "hinge":
+            # Try coordinate ascent first, unless an iteration of Newton's method is
+            # quick.
+            width = data.n_features + bool(self.fit_intercept)
+            entries = data.targets.size * (_ENTRY_OPERATIONS + width**2)
+            uses_dcd = entries + (data.n_tasks * width) ** 3 / 3 > _QUICK_ITERATION
         is_solved = False
-        if not uses_newton or self._tries_dcd(data):
+        if uses_dcd:
             form, step = VARIANTS[self.variant]
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             max_iter = self.max_iter
@@ -368,14 +373,6 @@ class GraphSVC(_GraphModel):
         return data.n_tasks * width <= _SMALL_SYSTEM and (
             width <= _FEW_FEATURES or products <= _CHEAP
         )
-
-    def _tries_dcd(self, data: TaskData) -> bool:
-        """Return whether coordinate ascent comes before the second-order method."""
-        if self.solver == "newton" or self.loss != "hinge":
-            return False
-        width = data.n_features + bool(self.fit_intercept)
-        entries = data.targets.size * (_ENTRY_OPERATIONS + width**2)
-        return entries + (data.n_tasks * width) ** 3 / 3 > _QUICK_ITERATION
 
 
 class MultiTaskKernelSVC(_GraphModel):

@@ -5,7 +5,7 @@ change little between neighbors.
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from mtlrun.penalties.coupled import (
 from mtlrun.penalties.norms import L1, L21
 from mtlrun.problem.penalty import Penalty
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 
 def _check_order(model: PenalizedMTL) -> None:

@@ -26,7 +26,7 @@ from mtlrun.estimators.inputs import (
 from mtlrun.estimators.params import NamedParameters
 from mtlrun.utils.rows import take
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 
 class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):

@@ -20,13 +20,14 @@ from mtlrun.data.reading.formats.sequences import BASES, IUPAC
 from mtlrun.features.rows import (
     STRINGS,
     Rows,
+    Strings,
     empty_rows,
     expand,
     multiply,
 )
 from mtlrun.utils.jit import compiled
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 # Codes of letters besides A C G T = 0 1 2 3: a set of bases, and no letter of IUPAC's.
 _UNKNOWN = 4
@@ -300,11 +301,13 @@ class StringDesign:
         return empty_rows(STRINGS, bias)._replace(
             values=np.empty(n_values),
             columns=np.empty(n_values, dtype=np.uint32),
-            letters=self.dna.letters,
-            unknown=self.dna.unknown,
-            scale=self.scale,
-            level=self.level,
-            start=self.start,
+            strings=Strings(
+                letters=self.dna.letters,
+                unknown=self.dna.unknown,
+                scale=self.scale,
+                level=self.level,
+                start=self.start,
+            ),
             buckets=self.buckets,
         )
 
@@ -356,7 +359,7 @@ class StringDesign:
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix; k-mers in one bucket are added."""
-        indptr, columns, values = _all_rows(self.rows(0.0))
+        indptr, columns, values = _all_rows(self.rows(0.0), len(self))
         # scikit-learn's solvers need 32-bit indices.
         n_entries = indptr[-1]
         if n_entries <= np.iinfo(np.int32).max:
@@ -394,27 +397,26 @@ def _shared_runs(codes: Array, value: Array, scale: Array) -> Array:
 
 
 @compiled
-def _all_rows(rows: Rows) -> tuple[Array, Array, Array]:
-    """Return the arrays of a CSR matrix: indptr, columns and values.
+def _all_rows(rows: Rows, n: int) -> tuple[Array, Array, Array]:
+    """Return the arrays of the CSR matrix of n rows: indptr, columns and values.
 
     Rows are computed twice: a first pass for their sizes takes less memory than lists
     that grow.
     """
-    _, _, _, values, columns, _, letters, unknown, scale, level, start, buckets = rows
-    n = len(scale)
+    values = rows.values
+    columns = rows.columns
+    strings = rows.strings
+    buckets = rows.buckets
+
     indptr = np.zeros(n + 1, dtype=np.int64)
     for i in range(n):
-        count = expand(
-            letters, unknown, scale, level, start, buckets, i, columns, values
-        )
+        count = expand(strings, buckets, i, columns, values)
         indptr[i + 1] = indptr[i] + count
     n_entries = indptr[n]
     all_columns = np.empty(n_entries, dtype=np.int32)
     all_values = np.empty(n_entries)
     for i in range(n):
-        count = expand(
-            letters, unknown, scale, level, start, buckets, i, columns, values
-        )
+        count = expand(strings, buckets, i, columns, values)
         first = indptr[i]
         for j in range(count):
             all_columns[first + j] = columns[j]

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 
 class FourierFeatures(TransformerMixin, BaseEstimator):
@@ -121,7 +121,19 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         else:
             self.gamma_ = float(gamma)
         if self.orthogonal:
-            normal = _orthogonal_normal(d, n, random)
+            # Columns are orthogonal within blocks of d.
+            blocks = []
+            for _ in range(0, n, d):
+                directions = random.normal(size=(d, d))
+                Q, R = np.linalg.qr(directions)
+                # Frequencies have the lengths of independent normal vectors, or the
+                # kernel would not be Gaussian. The signs make Q uniform among
+                # orthogonal matrices.
+                independent = random.normal(size=(d, d))
+                lengths = np.linalg.norm(independent, axis=0)
+                signs = np.sign(np.diag(R))
+                blocks.append(Q * signs * lengths)
+            normal = np.hstack(blocks)[:, :n]
         else:
             normal = random.normal(size=(d, n))
         std = np.sqrt(2.0 * self.gamma_)
@@ -160,23 +172,3 @@ class FourierFeatures(TransformerMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _orthogonal_normal(
-    d: int,
-    count: int,
-    random: np.random.RandomState,
-) -> Array:
-    """Return standard normal columns that are orthogonal within blocks of d."""
-    blocks = []
-    for _ in range(0, count, d):
-        directions = random.normal(size=(d, d))
-        Q, R = np.linalg.qr(directions)
-        # Frequencies have the lengths of independent normal vectors, or the kernel
-        # would not be Gaussian. The signs make Q uniform among orthogonal matrices.
-        independent = random.normal(size=(d, d))
-        lengths = np.linalg.norm(independent, axis=0)
-        signs = np.sign(np.diag(R))
-        blocks.append(Q * signs * lengths)
-    columns = np.hstack(blocks)
-    return columns[:, :count]

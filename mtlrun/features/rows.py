@@ -7,7 +7,8 @@ strings is compiled. With NUMBA_DISABLE_JIT=1 the same functions run as plain Py
 
 Loops over rows unpack `Rows` once and call the small functions below with single
 arrays: numba counts references to every array that it takes out of a tuple or hands to
-a function with branches, which costs more than a short row. Loops over the entries of a
+a function with branches, which costs more than a short row. The arrays of strings stay
+together: expanding a string takes longer. Loops over the entries of a
 row count with unsigned integers, and columns are unsigned: a signed index might be
 negative and is tested at every access, which makes them 2.5 times slower.
 
@@ -51,17 +52,9 @@ class Rows(NamedTuple):
     dense : ndarray of shape (n, d)
     values, columns, indptr : ndarray
         CSR; uint32 columns, int64 indptr. For strings, room for the features of a row.
-    letters : ndarray of shape (n, ceil(L / 4)), uint8, or None
-        Four letters per byte, the first in the lowest bits. None unless the rows are
-        strings, so that only these compile how strings are expanded.
-    unknown : ndarray of shape (n, ceil(L / 8)) or (0, 0), uint8
-        Bits of the letters that stand for several bases; empty if there are none.
-    scale : ndarray of shape (n,)
-        Factor of all features of a string.
-    level : ndarray of shape (K + 1,)
-        Value of the features of k-mers; ``level[0]`` is not used.
-    start : ndarray of shape (L + 1,), int64
-        Index of the first feature of each position, and the number of features.
+    strings : Strings or None
+        None unless the rows are strings, so that only these compile how strings are
+        expanded.
     buckets : int
         0 for the exact index, else a power of two: features are hashed into this many
         signed columns.
@@ -73,12 +66,32 @@ class Rows(NamedTuple):
     values: Array
     columns: Array
     indptr: Array
-    letters: Array | None
+    strings: Strings | None
+    buckets: int
+
+
+class Strings(NamedTuple):
+    """Arrays of DNA strings for compiled code.
+
+    Attributes
+    ----------
+    letters : ndarray of shape (n, ceil(L / 4)), uint8
+        Four letters per byte, the first in the lowest bits.
+    unknown : ndarray of shape (n, ceil(L / 8)) or (0, 0), uint8
+        Bits of the letters that stand for several bases; empty if there are none.
+    scale : ndarray of shape (n,)
+        Factor of all features of a string.
+    level : ndarray of shape (K + 1,)
+        Value of the features of k-mers; ``level[0]`` is not used.
+    start : ndarray of shape (L + 1,), int64
+        Index of the first feature of each position, and the number of features.
+    """
+
+    letters: Array
     unknown: Array
     scale: Array
     level: Array
     start: Array
-    buckets: int
 
 
 def make_rows(design: Any, bias: float = 0.0) -> Rows:
@@ -119,21 +132,14 @@ def make_rows(design: Any, bias: float = 0.0) -> Rows:
 
 def empty_rows(kind: int, bias: float) -> Rows:
     """Return rows of a kind with all arrays empty."""
-    flat = np.empty(0)
-    no_numbers = np.empty(0, dtype=np.int64)
-    columns = np.empty(0, dtype=np.uint32)
     return Rows(
         kind=kind,
         bias=float(bias),
         dense=np.empty((0, 0)),
-        values=flat,
-        columns=columns,
-        indptr=no_numbers,
-        letters=None,
-        unknown=np.empty((0, 0), dtype=np.uint8),
-        scale=flat,
-        level=flat,
-        start=no_numbers,
+        values=np.empty(0),
+        columns=np.empty(0, dtype=np.uint32),
+        indptr=np.empty(0, dtype=np.int64),
+        strings=None,
         buckets=0,
     )
 
@@ -144,19 +150,6 @@ def _letter(letters: Array, i: int, p: int) -> int:
     byte = int(letters[i, p >> 2])
     shift = 2 * (p & 3)
     return (byte >> shift) & 3
-
-
-@inner
-def _next_unknown(unknown: Array, i: int, p: int, length: int) -> int:
-    """Return the first position from p on whose letter stands for several bases.
-
-    Return the length if there is none.
-    """
-    if unknown.shape[0] == 0:
-        return length
-    while p < length and not (unknown[i, p >> 3] >> (p & 7)) & 1:
-        p += 1
-    return p
 
 
 @inner
@@ -176,11 +169,7 @@ def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
 
 @inner
 def expand(
-    letters: Array | None,
-    unknown: Array,
-    scale: Array,
-    level: Array,
-    start: Array,
+    strings: Strings | None,
     buckets: int,
     i: int,
     columns: Array,
@@ -191,8 +180,9 @@ def expand(
     A k-mer with an unknown letter has none. Other rows have nothing to expand.
     """
     # numba decides this when it compiles, from the type.
-    if letters is None:
+    if strings is None:
         return 0
+    letters, unknown, scale, level, start = strings
     degree = len(level) - 1
     length = len(start) - 1
     bit = np.uint64(1)
@@ -217,7 +207,12 @@ def expand(
             last = _letter(letters, i, p + degree - 1)
         window = ((window << two) | np.uint64(last)) & mask
         if gap < p:
-            gap = _next_unknown(unknown, i, p, length)
+            # The next position whose letter stands for several bases
+            gap = length
+            if unknown.shape[0]:
+                gap = p
+                while gap < length and not (unknown[i, gap >> 3] >> (gap & 7)) & 1:
+                    gap += 1
         base = np.uint64(start[p])
         width = np.uint64(4)
         shift = np.uint64(2 * degree)
@@ -304,26 +299,11 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 
     `room` is zero, of shape (1, number of features).
     """
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = rows
     only = len(room) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
-        high += expand(
-            letters, unknown, scale, level, start, buckets, i, columns, values
-        )
+        high += expand(strings, buckets, i, columns, values)
         total = bias * bias
         for j in range(dense.shape[1]):
             total += dense[i, j] * dense[i, j]
@@ -341,26 +321,11 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 @compiled
 def multiply(rows: Rows, W: Array, out: Array) -> None:
     """Write the products of all rows with the only row of W."""
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = rows
     only = len(W) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
-        high += expand(
-            letters, unknown, scale, level, start, buckets, i, columns, values
-        )
+        high += expand(strings, buckets, i, columns, values)
         # One of the two products is 0: a design is dense or sparse.
         z = dense_dot(dense, i, W, only)
         z += sparse_dot(columns, values, low, high, W, only)

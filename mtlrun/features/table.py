@@ -20,9 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.weights import weighted_median
-from mtlrun.problem.taskdata import as_weights
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, as_weights
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -217,7 +215,15 @@ class TableFeatures(  # type: ignore[call-arg]
         if not isinstance(self.transformer_, MaxAbsScaler):
             if sparse.issparse(X):
                 X = X.toarray()
-            features = self.transformer_.transform(self._filled(X))
+            scaler = self.transformer_.named_transformers_.get("numbers")
+            if isinstance(scaler, StandardScaler) and np.isnan(X).any():
+                # Columns without gaps in training: new gaps get the mean, which is zero
+                # after scaling.
+                _, _, columns = self.transformer_.transformers_[0]
+                values = X[:, columns]
+                X = X.copy()
+                X[:, columns] = np.where(np.isnan(values), scaler.mean_, values)
+            features = self.transformer_.transform(X)
             return np.asarray(features, dtype=np.float64)
         words, numbers = self._columns()
         X = sparse.csc_matrix(X)
@@ -288,22 +294,6 @@ class TableFeatures(  # type: ignore[call-arg]
         n_columns = self.n_features_in_ - self.n_levels
         numbers = np.setdiff1d(np.arange(n_columns), words)
         return words, numbers.tolist()
-
-    def _filled(self, X: Any) -> Any:
-        """Fill gaps of new rows in columns that had none in training.
-
-        They get the mean, which is zero after scaling.
-        """
-        scaler = self.transformer_.named_transformers_.get("numbers")
-        if not isinstance(scaler, StandardScaler):
-            return X
-        if not np.isnan(X).any():
-            return X
-        _, _, columns = self.transformer_.transformers_[0]
-        values = X[:, columns]
-        X = X.copy()
-        X[:, columns] = np.where(np.isnan(values), scaler.mean_, values)
-        return X
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """Return the names of the features.

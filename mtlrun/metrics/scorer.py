@@ -158,9 +158,21 @@ class TaskScorer:
             y = ordered_columns(y, model.tasks_.tolist())
         y = np.asarray(y)
         ids = task_id
-        if ids is None:
-            ids = self._ids_from_column(X, model, steps_before)
-        if ids is None and y.ndim == 1 and _needs_task_ids(model):
+        column = getattr(model, "task_column", None)
+        if ids is None and self.task_column is not None:
+            ids = take_column(X, self.task_column)[0]
+        elif ids is None and column is not None:
+            # The model finds its column in the rows that the steps before it return.
+            transformed = X
+            for steps in steps_before:
+                transformed = steps.transform(transformed)
+            ids = take_column(transformed, column)[0]
+        # Estimators of other packages say nothing about tasks: there may be several.
+        has_several_tasks = not hasattr(model, "task_column")
+        if hasattr(model, "tasks_"):
+            has_several_tasks = len(model.tasks_) > 1
+        is_ragged = getattr(model, "_layout", "ragged") == "ragged"
+        if ids is None and y.ndim == 1 and has_several_tasks and is_ragged:
             raise ValueError(
                 "task_scorer cannot tell the tasks of the rows: "
                 f"{type(estimator).__name__} has no task_column, and no task_id came "
@@ -184,22 +196,16 @@ class TaskScorer:
         if task_id is not None:
             routed = {"task_id": ids}
         predicted = self._predicted(estimator, X, routed)
-        y, predicted = self._coded(y, predicted, estimator)
-        return self._score(y, predicted, ids, sample_weight)
-
-    def _coded(self, y: Array, predicted: Array, estimator: Any) -> tuple[Array, Array]:
-        """Return targets and predicted labels of two classes as -1 and +1."""
-        if self.metric.needs == "value":
-            return y, predicted
         classes = getattr(estimator, "classes_", None)
-        if classes is None:
-            return y, predicted
-        if np.ndim(classes) == 2:
-            # A row of classes per task, all the same
-            classes = classes[0]
-        if self.metric.needs == "label":
-            predicted = _signs(predicted, classes)
-        return _signs(y, classes), predicted
+        if self.metric.needs != "value" and classes is not None:
+            # Code two classes as -1 and +1.
+            if np.ndim(classes) == 2:
+                # A row of classes per task, all the same
+                classes = classes[0]
+            if self.metric.needs == "label":
+                predicted = _signs(predicted, classes)
+            y = _signs(y, classes)
+        return self._score(y, predicted, ids, sample_weight)
 
     def _score(self, y: Array, predicted: Array, ids: Any, sample_weight: Any) -> float:
         """Return the average of the metric; greater is better."""
@@ -220,18 +226,6 @@ class TaskScorer:
         if self.metric.greater_is_better:
             return value
         return -value
-
-    def _ids_from_column(self, X: Any, model: Any, steps_before: list[Any]) -> Any:
-        """Return the task ids in X; None without a `task_column` of self or model."""
-        if self.task_column is not None:
-            return take_column(X, self.task_column)[0]
-        column = getattr(model, "task_column", None)
-        if column is None:
-            return None
-        # The model finds its column in the rows that the steps before it return.
-        for steps in steps_before:
-            X = steps.transform(X)
-        return take_column(X, column)[0]
 
     def _predicted(self, estimator: Any, X: Any, routed: dict[str, Any]) -> Array:
         needs_scores = self.metric.needs == "score"
@@ -338,16 +332,6 @@ def _is_multitask(estimator: Any) -> bool:
     if hasattr(estimator, "tasks_"):
         return True
     return getattr(estimator, "task_column", None) is not None
-
-
-def _needs_task_ids(model: Any) -> bool:
-    """Whether flat targets of the model belong to several tasks."""
-    if hasattr(model, "tasks_"):
-        has_several_tasks = len(model.tasks_) > 1
-    else:
-        # Estimators of other packages say nothing about tasks: there may be several.
-        has_several_tasks = not hasattr(model, "task_column")
-    return has_several_tasks and getattr(model, "_layout", "ragged") == "ragged"
 
 
 def _signs(labels: Array, classes: Array) -> Array:

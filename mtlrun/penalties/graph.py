@@ -10,9 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from mtlrun.problem.memory import require
-from mtlrun.problem.taskdata import as_array, as_design, check_finite, is_sparse
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, as_array, as_design, check_finite, is_sparse
 
 # An ndarray or a sparse array of shape (T, T), which have no common static type; where
 # the user gives it, also "all" or a DataFrame.
@@ -158,6 +156,7 @@ def check_similarity(
         If a dense matrix of all pairs would not fit into memory.
     """
     n_tasks = len(tasks)
+    names = tasks.tolist()
     if isinstance(graph, str):
         if graph != "all":
             raise ValueError(
@@ -167,7 +166,17 @@ def check_similarity(
         _require_pairs(n_tasks, 2)
         return np.ones((n_tasks, n_tasks)) + np.eye(n_tasks)
     if hasattr(graph, "reindex"):
-        graph = _reorder(graph, tasks)
+        rows = list(graph.index)
+        columns = list(graph.columns)
+        # The default labels 0, 1, ... keep their order.
+        if set(rows) == set(names) and set(columns) == set(names):
+            graph = graph.loc[names, names].to_numpy()
+        elif rows == columns == list(range(n_tasks)):
+            graph = graph.to_numpy()
+        else:
+            raise ValueError(
+                f"graph has rows {rows} and columns {columns}, but the tasks are {names}"
+            )
     if is_sparse(graph):
         A = as_design(graph, "graph")
     else:
@@ -180,7 +189,6 @@ def check_similarity(
     if not is_sparse(A):
         _require_pairs(n_tasks, 4)
         check_finite(A, "graph")
-    names = tasks.tolist()
     worst, s, t = _largest(-A)
     if worst > 0:
         raise ValueError(
@@ -226,23 +234,6 @@ def _require_pairs(n_tasks: int, matrices: int) -> None:
         f"the similarity of all pairs of {n_tasks} tasks",
         "Use fewer tasks, or a graph that needs no matrix of pairs: 'all' here, "
         "'mean', 'chain' or a sparse matrix in GraphMTL.",
-    )
-
-
-def _reorder(graph: Similarity, tasks: Array) -> Array:
-    """Return a DataFrame as an array in the order of the tasks.
-
-    A DataFrame with the default labels 0, 1, ... keeps its order.
-    """
-    names = tasks.tolist()
-    rows = list(graph.index)
-    columns = list(graph.columns)
-    if set(rows) == set(names) and set(columns) == set(names):
-        return graph.loc[names, names].to_numpy()
-    if rows == columns == list(range(len(names))):
-        return graph.to_numpy()
-    raise ValueError(
-        f"graph has rows {rows} and columns {columns}, but the tasks are {names}"
     )
 
 

@@ -27,9 +27,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from mtlrun.problem.taskdata import TaskData
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, TaskData
 
 #: Ratios of the noise to the variance of the levels that are tried, as logarithms. At
 #: the upper end the levels are equal for tasks of any usual size.

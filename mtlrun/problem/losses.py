@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.linalg.lapack import dgejsv
@@ -17,7 +17,7 @@ from scipy.special import expit, xlogy
 
 from mtlrun.problem.penalty import check_number
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 # Dual points leave their domain by rounding only; more than this is infeasible.
 _DOMAIN_TOLERANCE = 1e-12

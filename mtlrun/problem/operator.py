@@ -16,9 +16,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
-from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, Design, TaskData, dense, is_sparse
 
 # Up to this size, an exact eigenvalue of the smaller Gram matrix gives the norm of a
 # design. Beyond it, Lanczos iterations are faster.
@@ -56,7 +54,20 @@ class TaskOperator:
         b : ndarray of shape (T,), optional
             Intercepts.
         """
-        out = self._products(W)
+        data = self.data
+        if data.shared:
+            out = data.X @ W
+        elif data.sparse:
+            out = self._block_design @ W.ravel()
+        elif self._batch is not None:
+            padded, positions = self._batch
+            products = np.matmul(padded, W.T[:, :, None])
+            out = products.reshape(-1)[positions]
+        else:
+            out = np.empty(data.n_rows)
+            columns = np.ascontiguousarray(W.T)
+            for t, (start, stop) in enumerate(self._ranges):
+                np.dot(data.X[start:stop], columns[t], out=out[start:stop])
         constants = b
         if self.shift is not None:
             if self.shift.ndim == 1:
@@ -66,18 +77,35 @@ class TaskOperator:
             if b is not None:
                 constants = constants + b
         if constants is not None:
-            out += self.data.spread(constants)
+            out += data.spread(constants)
         return out
 
     def adjoint(self, field: Array) -> Array:
         """Return (X_t' r_t)_t, shape (d, T), for a field r."""
-        out = self._adjoint_products(field)
+        data = self.data
+        if data.shared:
+            out = data.X.T @ field
+        elif data.sparse:
+            products = self._block_design.T @ field
+            out = products.reshape(data.n_features, data.n_tasks)
+        elif self._batch is not None:
+            padded, positions = self._batch
+            n_tasks, longest, _ = padded.shape
+            padded_field = np.zeros(n_tasks * longest)
+            padded_field[positions] = field
+            products = np.matmul(padded_field.reshape(n_tasks, 1, longest), padded)
+            out = products[:, 0].T
+        else:
+            by_task = np.empty((data.n_tasks, data.n_features))
+            for t, (start, stop) in enumerate(self._ranges):
+                np.dot(field[start:stop], data.X[start:stop], out=by_task[t])
+            out = by_task.T
         if self.shift is not None:
             if self.shift.ndim == 1:
                 shift = self.shift[:, None]
             else:
                 shift = self.shift
-            out = out - shift * self.data.sum_by_task(field)
+            out = out - shift * data.sum_by_task(field)
         return out
 
     def gram(self, weights: Array | None = None) -> Array:
@@ -154,41 +182,6 @@ class TaskOperator:
         return max(_design_norm(*self._design(t, weights)) for t in tasks)
 
     # -------------------------------------------------------------- products by layout
-
-    def _products(self, W: Array) -> Array:
-        data = self.data
-        if data.shared:
-            return data.X @ W
-        if data.sparse:
-            return self._block_design @ W.ravel()
-        if self._batch is not None:
-            padded, positions = self._batch
-            products = np.matmul(padded, W.T[:, :, None])
-            return products.reshape(-1)[positions]
-        out = np.empty(data.n_rows)
-        columns = np.ascontiguousarray(W.T)
-        for t, (a, b) in enumerate(self._ranges):
-            np.dot(data.X[a:b], columns[t], out=out[a:b])
-        return out
-
-    def _adjoint_products(self, field: Array) -> Array:
-        data = self.data
-        if data.shared:
-            return data.X.T @ field
-        if data.sparse:
-            products = self._block_design.T @ field
-            return products.reshape(data.n_features, data.n_tasks)
-        if self._batch is not None:
-            padded, positions = self._batch
-            n_tasks, longest, _ = padded.shape
-            padded_field = np.zeros(n_tasks * longest)
-            padded_field[positions] = field
-            products = np.matmul(padded_field.reshape(n_tasks, 1, longest), padded)
-            return products[:, 0].T
-        out = np.empty((data.n_tasks, data.n_features))
-        for t, (a, b) in enumerate(self._ranges):
-            np.dot(field[a:b], data.X[a:b], out=out[t])
-        return out.T
 
     @cached_property
     def _ranges(self) -> list[tuple[int, int]]:

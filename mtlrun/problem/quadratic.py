@@ -31,9 +31,7 @@ from mtlrun.problem.objective import (
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
-from mtlrun.problem.taskdata import TaskData, quotient
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, TaskData, quotient
 
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size,
 # are rounding.

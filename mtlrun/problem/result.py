@@ -313,6 +313,13 @@ def start_parts(
     return parts
 
 
+def start_info(start: SolverResult | Array | None, name: str = "state") -> Any:
+    """Return what an earlier run has left in its `info`, None without it."""
+    if isinstance(start, SolverResult):
+        return start.info.get(name)
+    return None
+
+
 def relative_changes(new: Array, old: Array, least: float = 1.0) -> list[float]:
     """Return ||new_k - old_k||_F / max(least, ||old_k||_F) for every part.
 

@@ -24,9 +24,7 @@ from mtlrun.problem.objective import Centred
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import CONDITION, ROUNDING, Quadratic
-from mtlrun.problem.taskdata import EIGENVECTORS, TaskData, dense, quotient
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import EIGENVECTORS, Array, TaskData, dense, quotient
 
 # X'U/s is orthonormal to about eps * (s_max / s_min)^2; up to this departure it is good
 # enough to lift a solution.
@@ -351,7 +349,21 @@ class TaskRotation(Rotation):
             squares, self.bases = eigen
             self._graded = np.zeros(data.n_tasks, dtype=bool)
         elif longest < data.n_features:
-            squares, self.bases, self._graded = self._short_tasks(longest)
+            # Tasks with fewer rows than features are decomposed one by one.
+            squares = np.zeros((data.n_tasks, longest))
+            self.bases = np.zeros((data.n_tasks, data.n_features, longest))
+            self._graded = np.zeros(data.n_tasks, dtype=bool)
+            for task in range(data.n_tasks):
+                A, sizes = self._rows(task)
+                column_squares = np.einsum("ij,ij->j", A, A)
+                self._graded[task] = is_graded(column_squares, np.square(sizes))
+                if self._graded[task]:
+                    values, V = right_singular(A, sizes)
+                else:
+                    _, s, Vt = np.linalg.svd(A, full_matrices=False)
+                    values = np.square(s)
+                    V = Vt.T
+                squares[task], self.bases[task] = _padded(values, V, longest)
         else:
             gram = self.operator.gram(data.weights)
             squares, self.bases = np.linalg.eigh(gram)
@@ -376,29 +388,6 @@ class TaskRotation(Rotation):
     def lift(self, Q: Array) -> Array:
         coefficients = np.matmul(self.bases, Q.T[:, :, None])
         return coefficients[:, :, 0].T
-
-    def _short_tasks(self, longest: int) -> tuple[Array, Array, Array]:
-        """Decompose tasks with fewer rows than features one by one.
-
-        Return squared singular values, bases, and which tasks are graded.
-        """
-        T = self.data.n_tasks
-        d = self.data.n_features
-        squares = np.zeros((T, longest))
-        bases = np.zeros((T, d, longest))
-        graded = np.zeros(T, dtype=bool)
-        for t in range(T):
-            A, sizes = self._rows(t)
-            column_squares = np.einsum("ij,ij->j", A, A)
-            graded[t] = is_graded(column_squares, np.square(sizes))
-            if graded[t]:
-                values, V = right_singular(A, sizes)
-            else:
-                _, s, Vt = np.linalg.svd(A, full_matrices=False)
-                values = np.square(s)
-                V = Vt.T
-            squares[t], bases[t] = _padded(values, V, longest)
-        return squares, bases, graded
 
 
 def _padded(values: Array, V: Array, size: int) -> tuple[Array, Array]:
@@ -583,7 +572,13 @@ def in_row_space(data: TaskData) -> tuple[TaskData, Array | None]:
     """
     if data.shared or data.sparse:
         return data, None
-    distinct = _distinct_rows(data.X)
+    # A random projection tells rows apart. If it fails, keep repeated rows.
+    direction = np.random.default_rng(0).normal(size=data.n_features)
+    keys = data.X @ direction
+    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
+    distinct = data.X[first]
+    if not np.array_equal(distinct[group], data.X):
+        distinct = data.X
     if len(distinct) > _PAYS * data.n_features:
         return data, None
     squares = np.einsum("ij,ij->j", distinct, distinct)
@@ -596,19 +591,6 @@ def in_row_space(data: TaskData) -> tuple[TaskData, Array | None]:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     rows[np.abs(rows) <= _ZERO * lengths] = 0.0
     return data.with_design(rows), basis
-
-
-def _distinct_rows(X: Array) -> Array:
-    """Return the rows of X without repetitions.
-
-    A random projection tells rows apart. If it fails, return all rows.
-    """
-    direction = np.random.default_rng(0).normal(size=X.shape[1])
-    keys = X @ direction
-    _, first, group = np.unique(keys, return_index=True, return_inverse=True)
-    if np.array_equal(X[first][group], X):
-        return X[first]
-    return X
 
 
 # ---------------------------------------------------------------------- row spaces

@@ -13,7 +13,6 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,11 +20,9 @@ from numpy.typing import ArrayLike
 from mtlrun.errors import DataError
 from mtlrun.problem.losses import is_graded
 from mtlrun.problem.operator import TaskOperator
-from mtlrun.problem.taskdata import EIGENVECTORS, Design, TaskData
+from mtlrun.problem.taskdata import EIGENVECTORS, Array, Design, TaskData
 from mtlrun.utils.arrays import NpzArchive
 from mtlrun.utils.outputs import write_output
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _SCHEMA = 1
 # Eigenvalues of a Gram matrix below this, relative to the largest and times its size,
@@ -142,18 +139,29 @@ class TaskStatistics:
         like: TaskStatistics | None = None,
     ) -> TaskStatistics:
         """Sum up checked data; arguments as of `of`."""
-        x_shift, y_shift = cls._shifts(data, like)
+        total = data.sum_by_task(data.full_weights())
+        sums = data.sum_by_task(data.weighted(data.targets))
+        # Shifts of features and targets are those of `like`, or else the means. A
+        # sparse design would become dense.
+        y_shift = sums / np.where(total > 0, total, 1.0)
+        x_shift = np.zeros(data.n_features)
         if not data.sparse:
+            if like is None or not like.x_shift.any():
+                x_shift = data.X.mean(axis=0)
+            else:
+                x_shift = like.x_shift
             data = data.with_design(data.X - x_shift)
+        if like is not None:
+            # A task that the earlier rows lack takes its own mean.
+            shifts = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
+            pairs = zip(data.tasks.tolist(), y_shift, strict=True)
+            y_shift = np.array([shifts.get(task, mean) for task, mean in pairs])
         data = data.with_targets(data.targets - data.spread(y_shift))
         operator = TaskOperator(data)
         full = data.full_weights()
         weighted = data.weighted(data.targets)
         if data.uniform:
-            if data.weights is None:
-                rows = np.ones(data.n_rows)
-            else:
-                rows = data.weights
+            rows = data.row_weights()
             weight = rows.sum(keepdims=True)
             x = (data.X.T @ rows)[None, :]
             xx = operator.gram(data.weights)[None]
@@ -180,28 +188,6 @@ class TaskStatistics:
             n_rows=data.sizes,
             features=tuple(features),
         )
-
-    @staticmethod
-    def _shifts(data: TaskData, like: TaskStatistics | None) -> tuple[Array, Array]:
-        """Return shifts of features and targets, from `like` or else the means."""
-        total = data.sum_by_task(data.full_weights())
-        sums = data.sum_by_task(data.weighted(data.targets))
-        means = sums / np.where(total > 0, total, 1.0)
-        if data.sparse:
-            # A shift would make the design dense.
-            x_shift = np.zeros(data.n_features)
-        elif like is None or not like.x_shift.any():
-            x_shift = data.X.mean(axis=0)
-        else:
-            x_shift = like.x_shift
-        if like is None:
-            return x_shift, means
-        # A task that the earlier rows lack takes its own mean.
-        shifts = dict(zip(like.tasks.tolist(), like.y_shift.tolist(), strict=True))
-        y_shift = []
-        for task, mean in zip(data.tasks.tolist(), means, strict=True):
-            y_shift.append(shifts.get(task, mean))
-        return x_shift, np.array(y_shift)
 
     @property
     def n_features(self) -> int:

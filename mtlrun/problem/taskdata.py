@@ -545,6 +545,12 @@ class TaskData:
             return np.ones_like(self.targets)
         return weights
 
+    def row_weights(self) -> Array:
+        """Return the weights of rows, which no task has of its own; default ones."""
+        if self.weights is None:
+            return np.ones(self.n_rows)
+        return self.weights
+
     # ------------------------------------------------------------------ fields
 
     def weighted(self, field: Array) -> Array:

@@ -19,10 +19,8 @@ from mtlrun.problem.objective import gap_scale, relative_gap
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import RemainingDecrease, SolverResult
 from mtlrun.problem.rotation import Rotation, RowSpace
-from mtlrun.problem.taskdata import TaskData, quotient
+from mtlrun.problem.taskdata import Array, TaskData, quotient
 from mtlrun.solvers.pairwise import Flows, Fused, TaskTerm, fuse, pair_distances
-
-Array = np.ndarray
 
 # ------------------------------------------------ co-clusters of tasks and features
 #
@@ -346,12 +344,9 @@ class LeastSquares(TaskTerm):
         return loss + 0.5 * self.ridge * square
 
     def bound(self, W: Array, flows: Flows, lam: float) -> float:
-        if self.ridge > 0:
-            return self._conjugate(flows)
-        return self._dual(W, flows, lam)
-
-    def _conjugate(self, flows: Flows) -> float:
-        """Return the minimum over W of the loss, the ridge and <div p, W>."""
+        if not self.ridge > 0:
+            return self._dual(W, flows, lam)
+        # The minimum over W of the loss, the ridge and <div p, W>
         rotation = self.rotation
         pull = flows.divergence().T
         inside = rotation.rotate(pull)

@@ -37,7 +37,7 @@ from mtlrun.problem.result import (
     start_parts,
 )
 from mtlrun.problem.rotation import Rotation, find_basis
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.convex.admm import RELAXATION
 from mtlrun.solvers.convex.fista import (
     FieldLoss,
@@ -46,8 +46,6 @@ from mtlrun.solvers.convex.fista import (
     SmoothLoss,
     smooth_loss,
 )
-
-Array = np.ndarray
 
 #: The published algorithms stop at gaps relative to max(1, |P|, |D|), not to the null
 #: objective: their stored runs and timings are compared at these gaps.
@@ -566,10 +564,19 @@ class _LadmIteration:
             self.observed = None
         else:
             self.observed = (self.weights > 0).astype(np.float64)
-        if self.printed:
-            square = _stacked_square(self.operator)
-        else:
+        # The largest squared singular value, for the printed step of the designs of all
+        # tasks below each other.
+        if not self.printed:
             square = self.operator.norm() ** 2
+        elif self.data.shared:
+            square = data.n_tasks * self.operator.norm() ** 2
+        elif self.operator.shift is None:
+            one_task = TaskData.from_stacked(
+                self.data.X, self.data.targets, np.zeros(data.n_rows)
+            )
+            square = TaskOperator(one_task).norm() ** 2
+        else:
+            square = float(np.linalg.eigvalsh(self.operator.gram().sum(axis=0))[-1])
         if square > 0:
             self.tau = 1.0 / (_STEP_MARGIN * square)
         else:
@@ -944,17 +951,6 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
 def _slow_change(run: _LadmIteration, eps: float) -> float:
     """Return mu times the change of the parts below which mu grows."""
     return _SLOW * eps * run.size * float(np.sqrt(run.tau))
-
-
-def _stacked_square(operator: TaskOperator) -> float:
-    """Return sigma_max^2 of the designs of all tasks below each other."""
-    data = operator.data
-    if data.shared:
-        return data.n_tasks * operator.norm() ** 2
-    if operator.shift is None:
-        one_task = TaskData.from_stacked(data.X, data.targets, np.zeros(data.n_rows))
-        return TaskOperator(one_task).norm() ** 2
-    return float(np.linalg.eigvalsh(operator.gram().sum(axis=0))[-1])
 
 
 def _check_options(

@@ -24,11 +24,15 @@ from mtlrun.problem.objective import (
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import confirm
-from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.result import (
+    Callback,
+    SolverResult,
+    Tracker,
+    start_info,
+    start_parts,
+)
 from mtlrun.problem.rotation import Rotation, SharedRotation, prepare
-from mtlrun.problem.taskdata import TaskData, without_weights
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, TaskData, without_weights
 
 # Over-relaxation, schedule and limits were found by trial on school, enron and
 # simulated data, from 0.01 to 100 times the best rho; balancing for ever need not
@@ -388,9 +392,7 @@ def _first_iterate(
 ) -> tuple[list[Array], list[Array], float]:
     """Return prox copies, scaled multipliers and rho of a cold or warm start."""
     rotation = space.rotation
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     if isinstance(state, AdmmState) and state.fits(space, needed):
         Z = [state.Z[k] for k in needed]
         U = [state.U[k].copy() for k in needed]
@@ -500,9 +502,7 @@ def solve_split(
     space = _Space(rotation, [penalties[k] for k in needed])
     run = _SplitRun(data, loss, space)
     first = start_parts(start, len(penalties), shape)
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     if isinstance(state, SplitState) and state.M.shape == data.targets.shape:
         run.resume(state, needed)
     elif first is not None:
@@ -567,12 +567,32 @@ class _SplitRun:
         """Iterate until the tracker says stop."""
         balance_at = next_balance(0)
         for it in range(1, tracker.max_iter + 1):
-            W, z = self._ridge_step()
+            W, predicted = self._ridge_step()
             Z = self.Z
             M = self.M
-            values = self._prox_step(W, z)
-            if tracker.due(it) and self._check(tracker, it, values):
-                break
+            values = self._prox_step(W, predicted)
+            if tracker.due(it):
+                z = self._scores(total(self.Z))
+                b = self._best_intercept(z)
+                predictions = self.data.shifted(z, b)
+                loss = self.loss.value(predictions, self.data.targets, self._weights)
+                primal = loss + sum(values)
+                # rho_field V is a subgradient of the loss at M: in the domain of its
+                # conjugate.
+                theta = -self.rho_field * self.V
+                if self._weights is not None:
+                    # Anything else there is rounding.
+                    theta[self._weights == 0] = 0.0
+                dual = dual_value(
+                    theta,
+                    self.data,
+                    self.loss,
+                    self.space.penalties,
+                    intercept=self.rotation.fit_intercept,
+                    operator=self._operator,
+                )
+                if tracker.check(it, primal, dual, (self.Z, b)):
+                    break
             if it == balance_at:
                 # Balance both penalty parameters; Z and M are from before the
                 # iteration.
@@ -580,7 +600,7 @@ class _SplitRun:
                 self.rho *= factor
                 for u in self.U:
                     u /= factor
-                factor = balance([z], [M], [self.M], [self.V], bias=_FIELD_BIAS)
+                factor = balance([predicted], [M], [self.M], [self.V], bias=_FIELD_BIAS)
                 self.rho_field *= factor
                 self.V /= factor
                 balance_at = next_balance(it)
@@ -634,27 +654,6 @@ class _SplitRun:
         )
         self.V -= self.M
         return values
-
-    def _check(self, tracker: Tracker, it: int, values: list[float]) -> bool:
-        z = self._scores(total(self.Z))
-        b = self._best_intercept(z)
-        predictions = self.data.shifted(z, b)
-        loss = self.loss.value(predictions, self.data.targets, self._weights)
-        primal = loss + sum(values)
-        # rho_field V is a subgradient of the loss at M: in the domain of its conjugate.
-        theta = -self.rho_field * self.V
-        if self._weights is not None:
-            # Anything else there is rounding.
-            theta[self._weights == 0] = 0.0
-        dual = dual_value(
-            theta,
-            self.data,
-            self.loss,
-            self.space.penalties,
-            intercept=self.rotation.fit_intercept,
-            operator=self._operator,
-        )
-        return tracker.check(it, primal, dual, (self.Z, b))
 
     def _scores(self, Z: Array) -> Array:
         if self.space.rotated:

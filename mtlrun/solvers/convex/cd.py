@@ -28,10 +28,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mtlrun.problem.taskdata import Design
+from mtlrun.problem.taskdata import Array, Design
 from mtlrun.utils.jit import compiled, inner, summing
-
-Array = np.ndarray
 
 #: Number of changes of the iterates that an extrapolation combines.
 DEPTH = 5

@@ -36,9 +36,7 @@ from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import Gram, Quadratic, confirm, gram_pays
 from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
-from mtlrun.problem.taskdata import TaskData
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import Array, TaskData
 
 # Each iteration first multiplies the curvature by _CURVATURE_DECAY, for a longer step,
 # and then by _CURVATURE_GROWTH until the descent condition holds.
@@ -361,7 +359,7 @@ def solve_fista(
     >>> import numpy as np
     >>> from mtlrun.problem.losses import LogisticLoss
     >>> from mtlrun.penalties.norms import L21
-    >>> from mtlrun.problem.taskdata import TaskData
+    >>> from mtlrun.problem.taskdata import Array, TaskData
     >>> from mtlrun.solvers.convex.fista import solve_fista
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 4))
@@ -494,7 +492,12 @@ class ProximalRun:
             parts, new, values = self._proximal_step(origin, at, gradient)
             if self.curvature >= self.bound:
                 break
-            if self._descends(origin, at, gradient, parts, new):
+            # The quadratic model with this curvature must bound f at the new point.
+            move = parts - origin
+            b_square = float(np.sum(np.square(new.b - at.b)))
+            square = float(np.vdot(move, move)) + self.b_units * b_square
+            excess = self.smooth.excess(at, gradient, new)
+            if excess <= 0.5 * self.curvature * square:
                 break
             self.curvature = min(self.curvature * _CURVATURE_GROWTH, self.bound)
         if self.restart:
@@ -535,17 +538,3 @@ class ProximalRun:
         if self.smooth.with_b:
             b = at.b - gradient.b * (step / self.b_units)
         return parts, self.smooth.point(parts.sum(axis=0), b), values
-
-    def _descends(
-        self,
-        origin: Array,
-        at: Point,
-        gradient: Gradient,
-        parts: Array,
-        new: Point,
-    ) -> bool:
-        """Whether the quadratic model with this curvature bounds f at the new point."""
-        move = parts - origin
-        b_square = float(np.sum(np.square(new.b - at.b)))
-        square = float(np.vdot(move, move)) + self.b_units * b_square
-        return self.smooth.excess(at, gradient, new) <= 0.5 * self.curvature * square

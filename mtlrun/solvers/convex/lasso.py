@@ -33,11 +33,17 @@ from mtlrun.problem.objective import (
 )
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.quadratic import keeps_digits, mark_unconverged
-from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
+from mtlrun.problem.result import (
+    Callback,
+    SolverResult,
+    Tracker,
+    start_info,
+    start_parts,
+)
 from mtlrun.problem.rotation import rotation_bytes
 from mtlrun.problem.statistics import TaskStatistics
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.problem.taskdata import Design as DesignMatrix
-from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.admm import AdmmState, solve_admm
 from mtlrun.solvers.convex.cd import (
     Descent,
@@ -45,8 +51,6 @@ from mtlrun.solvers.convex.cd import (
     descend,
     descend_residual,
 )
-
-Array = np.ndarray
 
 #: Features of the first set of a group.
 _FIRST = 64
@@ -141,9 +145,7 @@ def solve_block_cd(
             "by task; choose another solver"
         )
     rows = isinstance(penalties[0], L21)
-    design = None
-    if isinstance(start, SolverResult):
-        design = start.info.get("design")
+    design = start_info(start, "design")
     # The products of a warm start serve again only for the same data.
     if not (
         isinstance(design, Design)
@@ -408,7 +410,18 @@ class Design:
             if sp.issparse(self._X):
                 self._X = sp.csc_array(self._X)
         self._n_taken = 0
-        self.norms = self._column_norms()
+        if self._full is not None:
+            squares = np.diag(self._full)
+        elif not sp.issparse(self._X):
+            squares = np.einsum("ij,ij->j", self._X, self._X)
+        else:
+            squares = self._X.power(2).sum(axis=0)
+            if self._means is not None:
+                sums = self._X.T @ self._ones
+                total = self._ones @ self._ones
+                # The diagonal of the matrix in `_gram`.
+                squares = squares + self._means * (total * self._means - 2.0 * sums)
+        self.norms = np.sqrt(np.maximum(squares, 0.0))
 
     def solve(
         self,
@@ -472,7 +485,14 @@ class Design:
                 max_epochs,
             )
         else:
-            G = self._gram_of(chosen)
+            if self._full is None:
+                self._spend(len(chosen) ** 2)
+            if self._full is None:
+                G = self._gram(chosen)
+            elif len(chosen) == len(self._full):
+                G = self._full
+            else:
+                G = self._full[np.ix_(chosen, chosen)]
             gradient = Q[chosen, tasks]
             used = np.flatnonzero(part.any(axis=1))
             cross = gradient + G[:, used] @ part[used]
@@ -553,15 +573,6 @@ class Design:
             return self._X.nnz / d
         return n
 
-    def _gram_of(self, chosen: Array) -> Array:
-        if self._full is None:
-            self._spend(len(chosen) ** 2)
-        if self._full is None:
-            return self._gram(chosen)
-        if len(chosen) == len(self._full):
-            return self._full
-        return self._full[np.ix_(chosen, chosen)]
-
     def _spend(self, work: float) -> None:
         """Count products of columns.
 
@@ -631,19 +642,6 @@ class Design:
             correction -= total * np.outer(means, means)
             G -= correction
         return np.ascontiguousarray(G)
-
-    def _column_norms(self) -> Array:
-        if self._full is not None:
-            return np.sqrt(np.maximum(np.diag(self._full), 0.0))
-        if not sp.issparse(self._X):
-            return np.sqrt(np.einsum("ij,ij->j", self._X, self._X))
-        squares = self._X.power(2).sum(axis=0)
-        if self._means is not None:
-            sums = self._X.T @ self._ones
-            total = self._ones @ self._ones
-            # The diagonal of the matrix in `_gram`.
-            squares = squares + self._means * (total * self._means - 2.0 * sums)
-        return np.sqrt(np.maximum(squares, 0.0))
 
 
 @dataclass
@@ -850,9 +848,7 @@ def solve_lasso(
         As of `solve_block_cd`.
     """
     options: dict[str, Any] = {"fit_intercept": fit_intercept, "tol": tol}
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     # The decomposition of the data that an earlier run has left.
     if isinstance(state, AdmmState) and state.rotation.belongs_to(data, fit_intercept):
         return solve_admm(

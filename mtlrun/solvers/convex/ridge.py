@@ -7,7 +7,7 @@ Where that would take too much memory, conjugate gradients for all tasks at once
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -17,9 +17,7 @@ from mtlrun.problem.losses import is_graded
 from mtlrun.problem.objective import centre
 from mtlrun.problem.operator import TaskOperator, conjugate_gradients
 from mtlrun.problem.rotation import Rotation, prepare
-from mtlrun.problem.taskdata import TaskData, quotient
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from mtlrun.problem.taskdata import Array, TaskData, quotient
 
 #: The direct solution takes about this many times the memory of the Gram matrix.
 _GRAMS = 4
@@ -69,18 +67,20 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     else:
         operator = centred.operator
         targets = centred.data.targets
-    if data.weights is None:
-        w = np.ones(data.n_rows)
-    else:
-        w = data.weights
+    w = data.row_weights()
     n_iter = 1
     converged = True
-    if not _direct(data.n_rows, data.n_features, data.sparse):
+    is_direct = _direct(data.n_rows, data.n_features, data.sparse)
+    rotation = None
+    if is_direct and (alpha == 0 or data.n_features > data.n_rows):
+        # Inner products of rows would lose columns that are small next to others.
+        squares = operator.squares(w)
+        if is_graded(squares, squares):
+            rotation = prepare(data, fit_intercept)
+    if not is_direct:
         W, n_iter, converged = _iterate(data, operator, w, alpha, targets)
-    elif (alpha == 0 or data.n_features > data.n_rows) and (
-        accurate := _accurate(data, operator, w, fit_intercept)
-    ):
-        W, n_iter, converged = _refine(accurate, w[:, np.newaxis], alpha, targets)
+    elif rotation is not None and rotation.graded:
+        W, n_iter, converged = _refine(rotation, w[:, np.newaxis], alpha, targets)
     elif data.n_features <= data.n_rows:
         # (X'DX + alpha I) W = X'D Y with the weights in D
         gram = operator.gram(data.weights)
@@ -97,25 +97,6 @@ def solve_ridge(data: TaskData, alpha: float, *, fit_intercept: bool = True) -> 
     else:
         b = centred.intercept(W)
     return Ridge(W, b, n_iter, converged)
-
-
-def _accurate(
-    data: TaskData,
-    operator: TaskOperator,
-    w: Array,
-    fit_intercept: bool,
-) -> Rotation | None:
-    """Return an eigenbasis for columns that differ much in scale.
-
-    Inner products of rows would lose small columns.
-    """
-    squares = operator.squares(w)
-    if not is_graded(squares, squares):
-        return None
-    rotation = prepare(data, fit_intercept)
-    if rotation.graded:
-        return rotation
-    return None
 
 
 def _refine(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -22,11 +21,15 @@ from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import Loss, SquaredLoss
 from mtlrun.problem.objective import gap_scale, null_objective, relative_gap
 from mtlrun.problem.penalty import Penalty
-from mtlrun.problem.result import Callback, SolverResult, Tracker, start_parts
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.result import (
+    Callback,
+    SolverResult,
+    Tracker,
+    start_info,
+    start_parts,
+)
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.convex.wide import Certificate, WideProblem, column_products
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Below this tolerance the large matrices are in double precision, whose products take
 #: twice as long.
@@ -159,8 +162,13 @@ def solve_subspace(
             out = k
     null = null_objective(data, loss)
     # Coefficients are divided by the size of the targets where these have unusual
-    # units, and the objective by the strength of the trace norm.
-    size = _unusual_size(data, null / loss.scale)
+    # units, and the objective by the strength of the trace norm. Division by a power of
+    # two is exact.
+    half_squares = null / loss.scale
+    spread = np.sqrt(2.0 * half_squares / data.full_weights().sum())
+    size = 1.0
+    if not (spread == 0 or 1e-3 <= spread <= 1e3):
+        size = float(2.0 ** np.round(np.log2(spread)))
     data = data.with_targets(data.targets / size)
     unit = size * penalties[low].alpha
     scale = loss.scale * size / penalties[low].alpha
@@ -175,9 +183,7 @@ def solve_subspace(
     parts = start_parts(start, len(penalties), (data.n_features, data.n_tasks))
     if parts is not None:
         parts = parts / size
-    state = None
-    if isinstance(start, SolverResult):
-        state = start.info.get("state")
+    state = start_info(start)
     if not isinstance(state, _Point):
         state = _Point.of(parts, low, out, work.shape)
     tracker = Tracker(tol, max_iter, callback, null=null)
@@ -194,18 +200,6 @@ def solve_subspace(
         outliers=len(point.active),
         state=point,
     )
-
-
-def _unusual_size(data: TaskData, null: float) -> float:
-    """Return a power of two near the spread of the targets, 1 if that is 1e-3 to 1e3.
-
-    `null` is half of the sum of the squared deviations. Division by a power of two is
-    exact.
-    """
-    spread = np.sqrt(2.0 * null / data.full_weights().sum())
-    if spread == 0 or 1e-3 <= spread <= 1e3:
-        return 1.0
-    return float(2.0 ** np.round(np.log2(spread)))
 
 
 def _descend(
@@ -552,7 +546,17 @@ def _directions(
     # The columns of E in terms of U.
     b = (U.T @ E).astype(np.float64)
     for i in range(3):
-        along[i], images[i] = _outside(along[i], images[i], U, HU)
+        # The parts outside of U. Columns that lie in U but for rounding become zero.
+        lengths = np.sqrt(column_products(along[i], along[i]))
+        h = U.T @ along[i]
+        outside = along[i] - U @ h
+        image = images[i] - HU @ h
+        outside_lengths = np.sqrt(column_products(outside, outside))
+        is_inside = outside_lengths <= _FRESH * np.maximum(lengths, 1e-30)
+        outside[:, is_inside] = 0
+        image[:, is_inside] = 0
+        along[i] = outside
+        images[i] = image
     N = np.zeros((len(active), 3, 3))
     M = np.zeros((len(active), 3, 3))
     for i in range(3):
@@ -607,22 +611,6 @@ def _new_directions(
     lengths = np.sqrt(column_products(D, D))
     unit = (1.0 / np.maximum(lengths, 1e-300)).astype(problem.dtype)
     return D * unit, HD * unit
-
-
-def _outside(A: Array, image: Array, U: Array, HU: Array) -> tuple[Array, Array]:
-    """Return the parts of columns outside of U, and their images.
-
-    Columns that lie in U but for rounding become zero.
-    """
-    lengths = np.sqrt(column_products(A, A))
-    h = U.T @ A
-    outside = A - U @ h
-    image = image - HU @ h
-    outside_lengths = np.sqrt(column_products(outside, outside))
-    is_inside = outside_lengths <= _FRESH * np.maximum(lengths, 1e-30)
-    outside[:, is_inside] = 0
-    image[:, is_inside] = 0
-    return outside, image
 
 
 def _orthonormal(N: Array) -> tuple[Array, Array]:

@@ -13,10 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike
 
-from mtlrun.problem.taskdata import Design, TaskData
+from mtlrun.problem.taskdata import Array, Design, TaskData
 from mtlrun.utils.jit import summing
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Eigenvalues of the Hessian this many times above its mean are deflated, but not more
 # than the number below.
@@ -155,10 +153,7 @@ class WideProblem:
         fit_intercept: bool,
     ) -> WideProblem:
         """Return the problem in double precision."""
-        if data.weights is None:
-            weights = np.ones(data.n_rows)
-        else:
-            weights = data.weights
+        weights = data.row_weights()
         root = np.sqrt(weights)
         mean = None
         y_mean = np.zeros(data.n_tasks)
@@ -252,7 +247,8 @@ class WideProblem:
         if self.mean is not None:
             mean_square = self.mean @ self.mean
             mean_squares = float(self.root @ self.root * mean_square)
-        trace = _squares(self.A) - mean_squares
+        entries = self.A.data if sp.issparse(self.A) else self.A.ravel()
+        trace = float(np.vdot(entries, entries)) - mean_squares
         rank = max(min(self.A.shape), 1)
         level = max(trace, 1e-300) / rank
         # The eigenvalues that stand out depend on the mean of the others, and
@@ -364,12 +360,3 @@ def _product(A: Design, B: Array) -> Array:
     out = np.empty((A.shape[0], B.shape[1]), A.dtype)
     _sparse_product(A.indptr, A.indices, A.data, B, out)
     return out
-
-
-def _squares(A: Design) -> float:
-    """Return the sum of the squared entries."""
-    if sp.issparse(A):
-        values = A.data
-    else:
-        values = A.ravel()
-    return float(np.vdot(values, values))

@@ -17,9 +17,7 @@ from typing import Any
 import numpy as np
 
 from mtlrun.problem.statistics import TaskStatistics
-from mtlrun.problem.taskdata import TaskData, dense
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from mtlrun.problem.taskdata import Array, TaskData, dense
 
 #: Standard deviations below this share of the mean mark a constant column.
 CONSTANT = 1e-7

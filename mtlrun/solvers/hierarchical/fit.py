@@ -15,7 +15,6 @@ the variance of the prior of the mean mu.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -33,7 +32,7 @@ from mtlrun.solvers.hierarchical.covariance import (
 from mtlrun.solvers.hierarchical.marginal import Marginal, MarginalValue, as_matrix
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: `automatic` tries a structure only if there are this many targets per parameter.
 TARGETS = 10.0
@@ -138,7 +137,24 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
             n_forced=1,
         )
     if name == "full":
-        return _fit_full(problem, fit_covariance(problem, "diagonal"))
+        base = fit_covariance(problem, "diagonal")
+        full = FullCovariance(base.m.scale)
+        # The criterion has several minima. The fits from the diagonal covariance and
+        # from the scaled identity may end in different ones, and the better one counts.
+        fits = []
+        for theta in (base.fit.value.Theta, base.m.scale):
+            fit = lbfgs(
+                base.m,
+                full,
+                full.from_covariance(theta),
+                kappa=base.fit.value.kappa,
+                tol=problem.tol,
+                max_iter=10 * problem.max_iter,
+            )
+            fits.append(fit)
+        n_evaluations = base.fit.n_evaluations + sum(fit.n_evaluations for fit in fits)
+        best = min(fits, key=lambda fit: fit.value.criterion)
+        return Result("full", base.m, full, replace(best, n_evaluations=n_evaluations))
     if name in ("none", "intercept"):
         m = problem.marginal(np.zeros(1 if name == "intercept" else 0, dtype=int))
     else:
@@ -149,33 +165,6 @@ def fit_covariance(problem: HierarchicalProblem, name: str) -> Result:
         m,
         structure,
         newton(m, structure, tol=problem.tol, max_iter=problem.max_iter),
-    )
-
-
-def _fit_full(problem: HierarchicalProblem, base: Result) -> Result:
-    """Fit an unrestricted covariance.
-
-    The criterion has several minima. The fits from the diagonal covariance of `base`
-    and from the scaled identity may end in different ones, and the better one counts.
-    """
-    m = base.m
-    structure = FullCovariance(m.scale)
-    options: dict[str, Any] = {
-        "kappa": base.fit.value.kappa,
-        "tol": problem.tol,
-        "max_iter": 10 * problem.max_iter,
-    }
-    fits = [
-        lbfgs(m, structure, structure.from_covariance(theta), **options)
-        for theta in (base.fit.value.Theta, m.scale)
-    ]
-    n_evaluations = sum(fit.n_evaluations for fit in fits)
-    best = min(fits, key=lambda fit: fit.value.criterion)
-    return Result(
-        "full",
-        m,
-        structure,
-        replace(best, n_evaluations=n_evaluations + base.fit.n_evaluations),
     )
 
 

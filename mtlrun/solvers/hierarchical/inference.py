@@ -38,7 +38,7 @@ from mtlrun.solvers.hierarchical.logistic import (
 )
 from mtlrun.solvers.hierarchical.quadrature import compared
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 # Numbers drawn at a time.
 _DRAWN = 1 << 23

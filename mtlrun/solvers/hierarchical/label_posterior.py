@@ -14,12 +14,11 @@ the approximation expit(m / sqrt(1 + pi v / 8)).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit, log_expit
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Trapezoidal rule for means over the standard normal distribution: for log-odds with
 #: a standard deviation of 15 its error is 1e-5.

@@ -22,14 +22,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 from scipy.stats import t as student_t
 
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical import covariance
 from mtlrun.solvers.hierarchical.compress import (
     Columns,
@@ -55,8 +54,6 @@ from mtlrun.solvers.hierarchical.label_posterior import (
 )
 from mtlrun.solvers.hierarchical.marginal import as_matrix
 from mtlrun.solvers.hierarchical.separation import separating_columns
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Numbers in the padded rows of tasks that are worked on at a time.
 _BATCH = 1 << 21
@@ -322,9 +319,15 @@ class Laplace:
         """
         block = self.blocks[index]
         X = block.X
-        E, basis = _loadings(self._Z[index], S)
+        # Z v = E a with v = basis a. Where a block has fewer rows n than columns q, the
+        # rows determine only n directions of v, and the mode of v has no other
+        # components. Elsewhere v is a.
+        E = self._Z[index] @ S
+        basis = None
         start = v[block.tasks]
-        if basis is not None:
+        if E.shape[1] < E.shape[2]:
+            basis, R = np.linalg.qr(E.transpose(0, 2, 1))
+            E = R.transpose(0, 2, 1)
             start = _sums(basis, start)
         a, eta, log_p, residual, W, M = find_modes(block, E, X @ mu, start)
         _, logdets = np.linalg.slogdet(M)
@@ -422,20 +425,6 @@ class TaskSums:
     F: Array
 
 
-def _loadings(Z: Array, S: Array) -> tuple[Array, Array | None]:
-    """Return E with Z S v = E a, (m, n, k), and the basis (m, q, k) with v = basis a.
-
-    Where a block has fewer rows n than columns q, the rows determine only k = n
-    directions of v, and the mode of v has no other components. Otherwise v is a, and
-    None stands for the basis.
-    """
-    E = Z @ S
-    if E.shape[1] >= E.shape[2]:
-        return E, None
-    basis, R = np.linalg.qr(E.transpose(0, 2, 1))
-    return R.transpose(0, 2, 1), basis
-
-
 def find_modes(block: PaddedRows, E: Array, base: Array, a: Array) -> tuple[Array, ...]:
     """Return the modes a of all tasks, and quantities at the modes.
 
@@ -517,26 +506,20 @@ def rows_of(data: TaskData, columns: Columns) -> list[PaddedRows]:
     X = dense(data.X)
     if data.uniform:
         return _shared(columns.apply(X), data)
-    rows = [_weighted(data, t) for t in range(data.n_tasks)]
+    rows = []
+    for t in range(data.n_tasks):
+        X_t, y, w = data.task(t)
+        weights = np.ones(len(y)) if w is None else np.asarray(w, dtype=float)
+        X_t = dense(X_t)
+        kept = weights > 0
+        if not kept.all():
+            X_t = X_t[kept]
+            y = y[kept]
+            weights = weights[kept]
+        rows.append((X_t, (y > 0).astype(float), weights))
     sizes = np.array([len(y) for _, y, _ in rows])
     batches = by_length(sizes, X.shape[1] + 1, _BATCH)
     return [_padded(columns, tasks, rows, n) for tasks, n in batches]
-
-
-def _weighted(data: TaskData, t: int) -> tuple[Array, Array, Array]:
-    """Return the rows of a task that have a weight, labels 0 and 1, and the weights."""
-    X, y, w = data.task(t)
-    if w is None:
-        weights = np.ones(len(y))
-    else:
-        weights = np.asarray(w, dtype=float)
-    kept = weights > 0
-    X = dense(X)
-    if not kept.all():
-        X = X[kept]
-        y = y[kept]
-        weights = weights[kept]
-    return X, (y > 0).astype(float), weights
 
 
 def _padded(
@@ -561,12 +544,8 @@ def _padded(
 def _shared(A: Array, data: TaskData) -> list[PaddedRows]:
     """Return blocks of tasks that share the standardized rows A."""
     labels = np.ascontiguousarray(data.targets.T > 0).astype(float)
-    if data.weights is None:
-        w = np.ones(len(A))
-    else:
-        w = np.asarray(data.weights, dtype=float)
     step = max(1, _BATCH // A.size)
-    weights = np.broadcast_to(w, labels.shape)
+    weights = np.broadcast_to(data.row_weights(), labels.shape)
     all_tasks = np.arange(data.n_tasks)
     blocks = []
     for start in range(0, data.n_tasks, step):
@@ -921,7 +900,15 @@ def minimized(
             bounds=bounds,
             options=options,
         )
-        x = _without_zeros(objective, structure)
+        x = objective.x
+        if not isinstance(structure, FullCovariance):
+            # Small roots of variances become zero, which raises D by rounding at most.
+            roots = covariance.relative_stds(structure, x)
+            small = (np.abs(roots) < _ZERO) & (roots != 0)
+            if small.any():
+                others = x[: len(x) - len(roots)]
+                objective.moved(np.append(others, np.where(small, 0.0, roots)))
+            x = objective.x
         is_at_bound = np.abs(np.append(np.zeros(p), x)) >= LARGEST
         slope = np.where(is_at_bound, 0.0, objective.slope)
         reduction = 0.5 * float(slope @ run.hess_inv.matvec(slope))
@@ -957,23 +944,6 @@ def minimized(
         parameters,
     )
     return LaplaceFit(name, m, structure, fit)
-
-
-def _without_zeros(objective: _LaplaceObjective, structure: Structure) -> Array:
-    """Return x with small roots of variances set to zero.
-
-    That may raise D by rounding only.
-    """
-    x = objective.x
-    if isinstance(structure, FullCovariance):
-        return x
-    roots = covariance.relative_stds(structure, x)
-    small = (np.abs(roots) < _ZERO) & (roots != 0)
-    if small.any():
-        objective.moved(
-            np.concatenate([x[: len(x) - len(roots)], np.where(small, 0.0, roots)])
-        )
-    return objective.x
 
 
 def _information(value: LaplaceValue, direction: Array) -> float:

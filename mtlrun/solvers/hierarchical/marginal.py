@@ -19,7 +19,7 @@ Theta is never inverted: it may be singular.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -29,7 +29,7 @@ from scipy.linalg.lapack import dpotri, dtrtri
 
 from mtlrun.solvers.hierarchical.compress import Block, Compressed
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Of the squares of one row, and of all rows of a table with few rows, this share
 #: counts as noise in any case, so that a perfect fit has a likelihood.
@@ -211,9 +211,19 @@ class Marginal:
         prior_squares = float(prior @ np.square(b))
         r2 = data.rest.sum() + squares + prior_squares + self._floor
         s2 = max(r2, _TINY) / self.nu
-        projected, added = self._integrated(inverse, SA, prior, logdet_mean)
+        # "reml" integrates over all numbers of the mean, "ml" over those with a prior.
+        # The covariance of these is `projected`.
+        projected = inverse
+        if self.method != "reml":
+            projected = np.zeros_like(inverse)
+            logdet_mean = 0.0
+            has_prior = prior > 0
+            if has_prior.any():
+                M = SA + np.diag(prior)
+                selection = np.ix_(has_prior, has_prior)
+                projected[selection], logdet_mean = _inverse(M[selection])
         noise_term = self.nu * (np.log(2 * np.pi * s2) + 1.0)
-        D = noise_term + logdet + added
+        D = noise_term + logdet + logdet_mean
         is_diagonal = Theta.ndim == 1
         G, g_kappa = self._gradient(
             Q,
@@ -267,28 +277,6 @@ class Marginal:
         prior[self.shrunk] = 1.0
         return np.diag(scale), prior
 
-    def _integrated(
-        self,
-        inverse: Array,
-        SA: Array,
-        prior: Array,
-        logdet: float,
-    ) -> tuple[Array, float]:
-        """Return the covariance of integrated coefficients, and their term in D.
-
-        "reml" integrates over all numbers of the mean, "ml" over those with a prior.
-        """
-        if self.method == "reml":
-            return inverse, logdet
-        projected = np.zeros_like(inverse)
-        has_prior = prior > 0
-        if not has_prior.any():
-            return projected, 0.0
-        M = SA + np.diag(prior)
-        selection = np.ix_(has_prior, has_prior)
-        projected[selection], logdet = _inverse(M[selection])
-        return projected, logdet
-
     def _gradient(
         self,
         Q: list[Array],
@@ -315,7 +303,12 @@ class Marginal:
                 explained = of_mean @ qj
                 left = qj - explained
                 if self._has_one_design:
-                    trace = self._trace_of_design(block.copies, q, explained)
+                    # The trace of `_common` of tasks that share their rows Q. With the
+                    # basis F of the mean it is that of T Q'Q - T^2 Q'QF P F'Q'Q.
+                    columns = q[0][:, self.shrunk]
+                    squares = np.square(columns).sum()
+                    mean_part = np.sum(columns * explained[0][:, self.shrunk])
+                    trace = float(block.copies * squares - block.copies**2 * mean_part)
             # The rows of all tasks of the block, below each other. With -1 for their
             # number, reshape would refuse p = 0.
             n_rows = qj.shape[0] * qj.shape[1]
@@ -335,26 +328,6 @@ class Marginal:
         if trace is None:
             trace = float(np.trace(self._common(Q, QF, projected)))
         return G, float(trace - sums @ sums / s2)
-
-    def _trace_of_design(self, n_tasks: float, q: Array, explained: Array) -> float:
-        """Return the trace of `_common` of tasks that share their rows.
-
-        With rows Q of one task, and F the basis of the mean, the matrix of which it is
-        the trace is ``T Q'Q - T^2 Q'QF P F'Q'Q``.
-
-        Parameters
-        ----------
-        n_tasks : float
-            T.
-        q : ndarray of shape (1, k, p)
-            Q.
-        explained : ndarray of shape (1, k, p)
-            ``QF P F'Q' Q``.
-        """
-        columns = q[0][:, self.shrunk]
-        squares = np.square(columns).sum()
-        of_mean = np.sum(columns * explained[0][:, self.shrunk])
-        return float(n_tasks * squares - n_tasks**2 * of_mean)
 
     def _common(self, Q: list[Array], QF: list[Array], projected: Array) -> Array:
         """Return X' P X of the shrunk columns."""
@@ -462,24 +435,30 @@ class _Sums:
             self.third = np.zeros((indicator.shape[1], f, f))
         self.has_projection = bool(value.projected.any())
         self.is_wide = is_wide
-        self.common: dict[str, Array] = {}
-        if len(marginal.shrunk):
-            self._start_common()
-        for copies, h, q in self._chunks():
-            self._add(copies, h, q)
-
-    def _chunks(self) -> Iterator[tuple[float, Array, Array]]:
-        """Yield tasks per design, h and whitened rows of some tasks."""
-        for block, q in zip(self.m.data.blocks, self.v.Q, strict=True):
-            h = self.v.h[block.tasks]
+        self.has_common = len(marginal.shrunk) > 0
+        if self.has_common:
+            # The prior of the mean is a random effect of all tasks together, with the
+            # columns X_S.
+            QF = [marginal._on_basis(q, value.basis) for q in value.Q]
+            AF = _pooled(marginal.data.blocks, value.Q, QF)[marginal.shrunk]
+            self.P = marginal._common(value.Q, QF, value.projected)
+            self.exact = self.P
+            if value.projected is not value.inverse:
+                # A plain likelihood does not integrate over the mean.
+                self.exact = marginal._common(value.Q, QF, value.inverse)
+            self.left = AF @ value.projected
+            self.left_exact = AF @ value.inverse
+            self.border = np.zeros(p)
+            self.h_border = np.zeros(p)
+        for block, q in zip(marginal.data.blocks, value.Q, strict=True):
+            h = value.h[block.tasks]
             if len(q) == 1:
-                yield block.copies, h, q
+                self._add(block.copies, h, q)
                 continue
-            p = q.shape[2]
-            step = max(1, _CHUNK // p**2)
+            step = max(1, _CHUNK // q.shape[2] ** 2)
             for i in range(0, len(q), step):
                 chunk = slice(i, i + step)
-                yield 1.0, h[chunk], q[chunk]
+                self._add(1.0, h[chunk], q[chunk])
 
     def _add(self, copies: float, h: Array, q: Array) -> None:
         qj = self.m._of_random(q)
@@ -503,8 +482,16 @@ class _Sums:
                 is_in_group = self.indicator[:, g] > 0
                 rows = AF[:, is_in_group].reshape(-1, AF.shape[2])
                 self.third[g] += copies * (rows.T @ rows)
-        if self.common:
-            self._add_common(copies, h, q, qj)
+        if self.has_common:
+            A = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj
+            mean_products = qf.transpose(0, 2, 1) @ qj
+            products = A - self.left @ mean_products
+            self.border += copies * np.square(products).sum(axis=(0, 1))
+            c = self.v.total[self.m.shrunk]
+            # Of shape (m, p_r), or (1, p_r) where the tasks share their rows.
+            inner = c @ (A - self.left_exact @ mean_products)
+            repeated = np.broadcast_to(inner, h.shape)
+            self.h_border += (repeated * h).sum(axis=0)
 
     def quadratic(self) -> Array:
         """Return y' P V_j P V_k P y."""
@@ -512,11 +499,11 @@ class _Sums:
         of_mean = self.cross @ v.inverse @ self.cross.T
         products = self.weighted - of_mean
         inner = self.indicator.T @ products @ self.indicator
-        if not self.common:
+        if not self.has_common:
             return np.asarray(inner)
         c = v.total[self.m.shrunk]
-        border = self.common["h_border"] @ self.indicator
-        corner = float(c @ self.common["exact"] @ c)
+        border = self.h_border @ self.indicator
+        corner = float(c @ self.exact @ c)
         return _bordered(inner, border, corner)
 
     def information(self) -> Array:
@@ -527,46 +514,14 @@ class _Sums:
             inner = self.v.projected @ self.third
             transposed = inner.transpose(0, 2, 1)
             info = info + np.tensordot(inner, transposed, ([1, 2], [1, 2]))
-        if not self.common:
+        if not self.has_common:
             return np.asarray(info)
-        border = self.common["border"] @ self.indicator
-        corner = float(np.square(self.common["P"]).sum())
+        border = self.border @ self.indicator
+        corner = float(np.square(self.P).sum())
         return _bordered(info, border, corner)
 
     # The prior of the mean is a random effect of all tasks together, with the columns
     # X_S.
-
-    def _start_common(self) -> None:
-        m = self.m
-        v = self.v
-        QF = [m._on_basis(q, v.basis) for q in v.Q]
-        AF = _pooled(m.data.blocks, v.Q, QF)[m.shrunk]
-        p = len(m.random)
-        P = m._common(v.Q, QF, v.projected)
-        exact = P
-        if v.projected is not v.inverse:
-            # A plain likelihood does not integrate over the mean.
-            exact = m._common(v.Q, QF, v.inverse)
-        self.common = {
-            "P": P,
-            "exact": exact,
-            "left": AF @ v.projected,
-            "left_exact": AF @ v.inverse,
-            "border": np.zeros(p),
-            "h_border": np.zeros(p),
-        }
-
-    def _add_common(self, copies: float, h: Array, q: Array, qj: Array) -> None:
-        A = q[:, :, self.m.shrunk].transpose(0, 2, 1) @ qj
-        qf = self.m._on_basis(q, self.v.basis)
-        AF = qf.transpose(0, 2, 1) @ qj
-        products = A - self.common["left"] @ AF
-        self.common["border"] += copies * np.square(products).sum(axis=(0, 1))
-        c = self.v.total[self.m.shrunk]
-        # Of shape (m, p_r), or (1, p_r) where the tasks share their rows.
-        inner = c @ (A - self.common["left_exact"] @ AF)
-        repeated = np.broadcast_to(inner, h.shape)
-        self.common["h_border"] += (repeated * h).sum(axis=0)
 
 
 def _bordered(inner: Array, border: Array, corner: float) -> Array:

@@ -22,7 +22,7 @@ from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Result
 from mtlrun.solvers.hierarchical.marginal import as_matrix, inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Numbers of clusters to try.
 CLUSTERS = (2, 3, 4, 6)

@@ -21,7 +21,7 @@ from mtlrun.solvers.hierarchical.marginal import (
     cholesky_of_one_plus,
 )
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Probability of the two-sided intervals whose half-widths define the standard
 #: deviations of new tasks.

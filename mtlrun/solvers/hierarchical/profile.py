@@ -16,7 +16,6 @@ is without constraints.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize
@@ -27,7 +26,7 @@ from mtlrun.solvers.hierarchical.fit import Result
 from mtlrun.solvers.hierarchical.marginal import MarginalValue, as_matrix
 from mtlrun.solvers.hierarchical.posterior import Posterior, posterior_of, shares
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 # Precision of the ends, in units of log c: a hundredth of c.
 _PRECISION = 0.01

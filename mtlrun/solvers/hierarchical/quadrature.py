@@ -31,7 +31,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -65,7 +64,7 @@ from mtlrun.solvers.hierarchical.logistic import (
 )
 from mtlrun.solvers.hierarchical.marginal import as_matrix
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Random columns that are integrated, at most.
 MAX_COLUMNS = 2
@@ -426,28 +425,19 @@ def fit_labels(problem: LogisticProblem, name: str) -> LaplaceFit:
     if not all(can_integrate(fit) for fit in larger):
         # The criteria of these structures are Laplace's. One slope can be integrated.
         fits += [fit for fit in larger if not can_integrate(fit)]
-        larger = _with_best_slope(problem, smallest)
+        larger = []
+        columns = np.setdiff1d(problem.m.random, smallest.m.random)
+        if len(smallest.m.random) < MAX_COLUMNS and len(columns):
+            # The column whose variance lowers D most, by Laplace's approximation
+            falls = [slope_reductions(smallest, np.array([j]))[0] for j in columns]
+            best = columns[int(np.argmax(falls))]
+            random = np.append(smallest.m.random, best)
+            pair = replace(problem, m=problem.m.with_random(random))
+            larger = [grown(pair, smallest, "diagonal")]
     for fit in larger:
         if slope_reductions(smallest, fit.m.random).sum() > covariance.AIC:
             fits.append(fit_by_quadrature(problem, fit, smallest))
     return select(fits, smallest)
-
-
-def _with_best_slope(
-    problem: LogisticProblem, smallest: LaplaceFit
-) -> list[LaplaceFit]:
-    """Return the fit by Laplace's approximation with one more random column.
-
-    It is the column whose variance lowers D most. The list is empty if there is none.
-    """
-    columns = np.setdiff1d(problem.m.random, smallest.m.random)
-    if len(smallest.m.random) >= MAX_COLUMNS or not len(columns):
-        return []
-    falls = [slope_reductions(smallest, np.array([j]))[0] for j in columns]
-    best = columns[int(np.argmax(falls))]
-    random = np.append(smallest.m.random, best)
-    pair = replace(problem, m=problem.m.with_random(random))
-    return [grown(pair, smallest, "diagonal")]
 
 
 def compared(

@@ -33,22 +33,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import f as f_distribution
 from scipy.stats import norm
 
-from mtlrun.problem.taskdata import TaskData, dense
+from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical.compress import (
     Columns,
     Compressed,
     by_length,
     of_rows,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Levels of the checks. A correction that is not needed costs little power.
 CURVE_LEVEL = 0.05

@@ -7,12 +7,10 @@ direction. In most cases a single column is one, which is checked first.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import linprog
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Larger tables than this (numbers, columns) are not searched by linear programs, of
 #: which one per column is solved.

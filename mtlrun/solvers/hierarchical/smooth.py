@@ -11,7 +11,6 @@ tasks, and the functions from all rows.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ from mtlrun.solvers.hierarchical.smooth_posterior import (
     VarianceUncertainty,
 )
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Tasks that the variances are estimated from, at least.
 MIN_TASKS = 2

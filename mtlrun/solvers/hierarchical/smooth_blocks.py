@@ -19,14 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dpotri, dtrtri
 
 from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign, SmoothRows
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Tasks with more rows have features in place of exact kernels.
 MAX_EXACT_ROWS = 400

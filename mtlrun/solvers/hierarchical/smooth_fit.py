@@ -27,7 +27,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.optimize import nnls
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Variance of each part at the start, in units of the noise variance.
 START = 0.1
@@ -73,14 +73,6 @@ class CriterionSolution(Protocol):
         """D."""
 
 
-class Value(CriterionSolution, Protocol):
-    """A criterion at one theta with its gradient."""
-
-    @property
-    def gradient(self) -> Array:
-        """Derivative of D in theta."""
-
-
 class Criterion(Protocol):
     """D with its derivatives.
 
@@ -100,7 +92,7 @@ class Criterion(Protocol):
     max_growth: float | None
 
     def __call__(self, theta: Array) -> Any:
-        """Return a `Value`."""
+        """Return a `CriterionSolution` with its `gradient` in theta."""
 
     def solve(self, theta: Array, needs_gradient: Array | None = None) -> Any:
         """Return a `CriterionSolution`, which costs less.
@@ -110,7 +102,7 @@ class Criterion(Protocol):
         """
 
     def differentiate(self, solution: Any) -> Any:
-        """Return the `Value` of the solution found last."""
+        """Return the solution found last, with its `gradient`."""
 
     def curvature(self, value: Any, parts: Array | None = None) -> tuple[Array, Array]:
         """Return expected and exact second derivatives at the theta evaluated last."""
@@ -155,7 +147,7 @@ class VarianceFit:
 
     Attributes
     ----------
-    value : Value
+    value : CriterionSolution
         Its gradient may lack curved parts whose variance is zero (NaN).
     objective : float
         F.
@@ -527,7 +519,13 @@ class VarianceSearch:
 
     def addition(self, part: int) -> tuple[float, float]:
         """Return the variance at which a part would enter, and the fall of F."""
-        value, diagonal = self._derivatives_of_additions()
+        if self._additions is None:
+            # The best point with the gradient of all parts, and the expected second
+            # derivatives of parts that are zero there.
+            value = self._evaluate_all(self.best.theta)
+            zero = np.flatnonzero((value.theta == 0) & self.is_identified)
+            self._additions = (value, self.criterion.curvature_diagonal(value, zero))
+        value, diagonal = self._additions
         slope = float(value.gradient[part] + self.prior.precision[part])
         if slope >= 0:
             return 0.0, 0.0
@@ -537,17 +535,6 @@ class VarianceSearch:
         # Along the model slope t + curvature t^2 / 2 + 2 rate sqrt(t).
         fall = 0.5 * slope**2 / curvature - 2 * rate * np.sqrt(theta)
         return theta, fall
-
-    def _derivatives_of_additions(self) -> tuple[Any, Array]:
-        """Return the best point with the gradient of all parts, and the expected second
-        derivatives of parts that are zero there.
-        """
-        if self._additions is None:
-            value = self._evaluate_all(self.best.theta)
-            zero = np.flatnonzero((value.theta == 0) & self.is_identified)
-            diagonal = self.criterion.curvature_diagonal(value, zero)
-            self._additions = (value, diagonal)
-        return self._additions
 
     def finish(self) -> None:
         """Go on from the best point until the tolerance is reached."""

@@ -21,7 +21,6 @@ The last term of the gradient is due to the mode, which moves with theta.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -36,7 +35,7 @@ from mtlrun.solvers.hierarchical.smooth_marginal import (
     SmoothValue,
 )
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Standard deviation, in log-odds, of the priors of the mean and of the standard
 #: deviations of parts.
@@ -184,14 +183,28 @@ class LabelMarginal:
         self.find_mode(theta)
         gaussian = self.marginal.solve(theta, needs_gradient)
         a = self.marginal.rows_of(gaussian)
+        fit, logdet = self._terms_of_rows(theta, a)
+        criterion = fit + gaussian.logdet + logdet
+        return LabelSolution(theta, float(criterion), gaussian, a)
+
+    def _terms_of_rows(self, theta: Array, a: Array) -> tuple[float, float]:
+        """Return the objective at the mode, and the logarithm of |H|."""
         fit = float(a @ self._mode) - 2 * self._log_likelihood(self._mode, theta)
         information = 1 / self.blocks.data.noise
-        criterion = fit + gaussian.logdet + np.log(information).sum()
-        return LabelSolution(theta, float(criterion), gaussian, a)
+        return fit, np.log(information).sum()
 
     def differentiate(self, solution: LabelSolution) -> LabelValue:
         """Return D with its gradient at the theta evaluated last."""
         gaussian = self.marginal.differentiate(solution.gaussian)
+        return LabelValue(
+            theta=solution.theta,
+            criterion=solution.criterion,
+            gaussian=gaussian,
+            a=solution.a,
+            gradient=self._gradient_at(solution, gaussian),
+        )
+
+    def _gradient_at(self, solution: LabelSolution, gaussian: SmoothValue) -> Array:
         _, diagonal = self.marginal.weights_of_rows(gaussian)
         p = expit(self._mode)
         information = 1 / self.blocks.data.noise
@@ -201,14 +214,7 @@ class LabelMarginal:
         moved = self.marginal.apply_projection(
             gaussian, change * variance / information
         )
-        gradient = gaussian.gradient + self.marginal.bilinear(moved, solution.a)
-        return LabelValue(
-            theta=solution.theta,
-            criterion=solution.criterion,
-            gaussian=gaussian,
-            a=solution.a,
-            gradient=gradient,
-        )
+        return gaussian.gradient + self.marginal.bilinear(moved, solution.a)
 
     def curvature(
         self,

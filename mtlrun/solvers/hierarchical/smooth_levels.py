@@ -32,7 +32,6 @@ in the normal model of `smooth_posterior`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -74,13 +73,12 @@ from mtlrun.solvers.hierarchical.smooth_labels import (
     PRIOR_STD,
     LabelMarginal,
     LabelSolution,
-    LabelValue,
     label_prior,
 )
 from mtlrun.solvers.hierarchical.smooth_marginal import SmoothSolution, SmoothValue
 from mtlrun.solvers.hierarchical.smooth_posterior import SmoothPosterior
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Price of the variance of the levels where a fit by quadrature starts.
 START_PRICE = 0.05
@@ -364,26 +362,16 @@ class LevelMarginal(LabelMarginal):
             self.place(theta)
         return super().find_mode(theta)
 
-    def solve(self, theta: Array, needs_gradient: Array | None = None) -> LabelSolution:
-        """Evaluate D at theta (J + K,), without its gradient.
-
-        `needs_gradient` as of `SmoothMarginal.solve`.
-        """
-        self.n_evaluations += 1
-        self.find_mode(theta)
-        gaussian = self.marginal.solve(theta, needs_gradient)
-        a = self.marginal.rows_of(gaussian)
-        variance = float(theta[self.level])
-        # log|H|, in which tasks have 1 + theta_L 1'W 1.
+    def _terms_of_rows(self, theta: Array, a: Array) -> tuple[float, float]:
+        # Tasks have 1 + theta_L 1'W 1 in |H|.
         noise = self.blocks.data.noise
         information = self.levels.by_task(1 / noise)
+        variance = float(theta[self.level])
         logdet = -np.log(noise).sum() - np.log1p(variance * information).sum()
-        criterion = self._objective + gaussian.logdet + logdet
-        return LabelSolution(theta, float(criterion), gaussian, a)
+        return self._objective, logdet
 
-    def differentiate(self, solution: LabelSolution) -> LabelValue:
-        """Return D with its gradient at the theta evaluated last, for held nodes."""
-        gaussian = self.marginal.differentiate(solution.gaussian)
+    def _gradient_at(self, solution: LabelSolution, gaussian: SmoothValue) -> Array:
+        """Return the gradient for held nodes."""
         _, diagonal = self.marginal.weights_of_rows(gaussian)
         variance = float(solution.theta[self.level])
         std = level_std(variance)
@@ -400,29 +388,12 @@ class LevelMarginal(LabelMarginal):
         of_W = (H_diagonal - diagonal) * noise**2
         of_W[noise * sums.W < 1 - 1e-9] = 0.0
         q, of_variance, r_change = self.levels.changes(self._mode, std, of_W)
-        x, rest = self._sensitivity(gaussian, variance, q)
-        of_parts = self.marginal.bilinear(rest, solution.a)
-        of_parts[self.level] = of_variance + x @ r_change
-        return LabelValue(
-            theta=solution.theta,
-            criterion=solution.criterion,
-            gaussian=gaussian,
-            a=solution.a,
-            gradient=gradient + of_parts,
-        )
-
-    def _sensitivity(
-        self, gaussian: SmoothValue, variance: float, q: Array
-    ) -> tuple[Array, Array]:
-        """Return x = (K^-1 + H_e)^-1 q, and K^-1 x."""
-        noise = self.blocks.data.noise
-        std = level_std(variance)
+        # x = (K^-1 + H_e)^-1 q by (K^-1 + H) x = q + (H - H_e) x, and
+        # (K^-1 + H)^-1 = H^-1 - H^-1 P H^-1.
         x = np.zeros_like(q)
         product = np.zeros_like(q)
         for _ in range(MAX_SENSITIVITY_STEPS):
-            # (K^-1 + H) x = q + (H - H_e) x, and (K^-1 + H)^-1 = H^-1 - H^-1 P H^-1.
-            rest = q - product
-            inside = self._inverse_curvature(variance, noise, rest)
+            inside = self._inverse_curvature(variance, noise, q - product)
             projected = self.marginal.apply_projection(gaussian, inside + x)
             new = inside + x - self._inverse_curvature(variance, noise, projected)
             change = np.abs(new - x).max()
@@ -430,7 +401,10 @@ class LevelMarginal(LabelMarginal):
             product = self.levels.curvature_product(self._mode, std, x)
             if change <= SENSITIVITY_TOL * (1 + np.abs(x).max()):
                 break
-        return x, q - product
+        rest = q - product
+        of_parts = self.marginal.bilinear(rest, solution.a)
+        of_parts[self.level] = of_variance + x @ r_change
+        return gradient + of_parts
 
     def level_posterior(self, theta: Array) -> list[TaskNodes]:
         """Return the posteriors of the levels where the mode was found last."""

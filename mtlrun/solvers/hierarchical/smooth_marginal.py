@@ -44,7 +44,7 @@ from scipy.linalg.lapack import dtrtri
 
 from mtlrun.solvers.hierarchical.smooth_blocks import BlockList, product_without_zeros
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Variance of the noise of standardized targets below which the criterion levels off: a
 #: perfect fit has no likelihood. It enters as the root of a sum of squares, so that it
@@ -168,7 +168,25 @@ class SmoothMarginal:
         """Return D with its gradient at the theta evaluated last."""
         # The first m rows of G U.
         GU = product_without_zeros(solution.G[:-2], solution.U)
-        traces, squares = self._first_order(solution, GU)
+        m = solution.m
+        groups = solution.groups
+        # The diagonal of A' P A, and A' a.
+        diagonal = np.diag(solution.G)[:m] - np.square(GU).sum(axis=1)
+        products = solution.G[:m] @ solution.a
+        # tr(P V_i) and a'V_i a. Sums of no features are integers.
+        traces = np.bincount(groups, diagonal, self.n_common).astype(float)
+        squares = np.bincount(groups, np.square(products), self.n_common).astype(float)
+        is_left_out = np.zeros(self.n_common, dtype=bool)
+        is_left_out[self.groups] = True
+        is_left_out[groups] = False
+        traces[is_left_out] = np.nan
+        if self.n_own:
+            block_sums = (
+                block.own_sums(solution.U, solution.a) for block in self._factorized()
+            )
+            sums = reduce(add, block_sums)
+            traces = np.concatenate([traces, sums.traces])
+            squares = np.concatenate([squares, sums.squares])
         squares = squares * self._precision(solution)
         return SmoothValue(
             **vars(solution),
@@ -227,8 +245,16 @@ class SmoothMarginal:
         roots = np.sqrt(theta[: self.n_common])
         scale = roots[groups]
         active = np.flatnonzero(scale > 0)
-        T, logdet_M = self._inverse_root(G, scale, active)
-        logdet += logdet_M
+        # T = L^-1 S for the active features, with M = L L'.
+        T = np.zeros((0, 0))
+        if len(active):
+            s = scale[active]
+            M = s[:, None] * G[np.ix_(active, active)] * s
+            M[np.diag_indices(len(active))] += 1.0
+            L = cholesky(M, lower=True)
+            inverse, _ = dtrtri(L, lower=True)
+            logdet += float(2 * np.log(np.diag(L)).sum())
+            T = inverse * s
         R = T @ G[active, m:]
         # [1 y]' V^-1 [1 y], from which the mean and the residual squares follow.
         H = G[m:, m:] - R.T @ R
@@ -268,52 +294,6 @@ class SmoothMarginal:
             U=U,
             a=a,
             logdet=float(logdet),
-        )
-
-    def _inverse_root(
-        self,
-        G: Array,
-        scale: Array,
-        active: Array,
-    ) -> tuple[Array, float]:
-        """Return T = L^-1 S for the active features, and log|M| (M = L L')."""
-        if not len(active):
-            return np.zeros((0, 0)), 0.0
-        s = scale[active]
-        M = s[:, None] * G[np.ix_(active, active)] * s
-        M[np.diag_indices(len(active))] += 1.0
-        L = cholesky(M, lower=True)
-        inverse, _ = dtrtri(L, lower=True)
-        logdet = 2 * np.log(np.diag(L)).sum()
-        return inverse * s, float(logdet)
-
-    def _first_order(self, solution: SmoothSolution, GU: Array) -> tuple[Array, Array]:
-        """Return tr(P V_i) and a'V_i a for all parts.
-
-        GU are the first m rows of G U.
-        """
-        m = solution.m
-        groups = solution.groups
-        G = solution.G
-        a = solution.a
-        # The diagonal of A' P A, and A' a.
-        diagonal = np.diag(G)[:m] - np.square(GU).sum(axis=1)
-        products = G[:m] @ a
-        # Sums of no features are integers.
-        traces = np.bincount(groups, diagonal, self.n_common).astype(float)
-        squares = np.bincount(groups, np.square(products), self.n_common).astype(float)
-        is_left_out = np.zeros(self.n_common, dtype=bool)
-        is_left_out[self.groups] = True
-        is_left_out[groups] = False
-        traces[is_left_out] = np.nan
-        if not self.n_own:
-            return traces, squares
-        U = solution.U
-        block_sums = (block.own_sums(U, a) for block in self._factorized())
-        sums = reduce(add, block_sums)
-        return (
-            np.concatenate([traces, sums.traces]),
-            np.concatenate([squares, sums.squares]),
         )
 
     def _factorized(self) -> Any:

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 import numpy as np
 from sklearn.utils import gen_batches
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 COMMON_PARTS = ("linear", "additive", "wide", "narrow")
 TASK_PARTS = ("level", "slopes", "smooth", "additive")

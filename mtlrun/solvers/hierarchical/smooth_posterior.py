@@ -38,7 +38,6 @@ such a part has about the density exp(-(g s^2 + h s^4 / 2) / 2 - rate s).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -57,7 +56,7 @@ from mtlrun.solvers.hierarchical.smooth_marginal import (
 )
 from mtlrun.solvers.hierarchical.smooth_parts import SmoothDesign, SmoothRows
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: A t distribution of fewer degrees of freedom has a variance that says little.
 MIN_DEGREES = 4.0
@@ -367,8 +366,22 @@ class SmoothPosterior:
         variance = np.zeros(len(features))
         for theta, part in zip(self.theta, self.data.design.common, strict=False):
             variance += theta * average(part.unseen_variance(rows))
-        if not is_common:
-            variance += self._own_variance(rows, n_averaged)
+        if not is_common and len(self.data.design.own):
+            # The prior variance of averages of the parts of a task
+            own_parts = self.data.design
+            if n_averaged == 1:
+                own_variances = own_parts.own_diagonals(rows)
+            else:
+                # The variance of an average is the mean of the covariances of all
+                # pairs.
+                n = len(features)
+                grouped = SmoothRows(
+                    z=rows.z.reshape(n, n_averaged, -1),
+                    levels=rows.levels.reshape(n, n_averaged, -1),
+                )
+                kernels = own_parts.own_kernels(grouped, grouped)
+                own_variances = kernels.mean(axis=(2, 3))
+            variance += self.own_theta @ own_variances
         task_data = replace(self.task_rows(task), design=design)
         if len(task_data.codes) and len(design.own) and not is_common:
             block = make_block(task_data)
@@ -484,23 +497,6 @@ class SmoothPosterior:
         explained = (w * k_total).sum(axis=1)
         excess = np.clip(excess, 0.0, np.maximum(explained, 0.0))
         return np.maximum(slopes, 0.0), excess
-
-    def _own_variance(self, rows: SmoothRows, n_averaged: int) -> Array:
-        """Return the prior variance of averages of the parts of a task."""
-        design = self.data.design
-        n = len(rows) // n_averaged
-        if not len(design.own):
-            return np.zeros(n)
-        if n_averaged == 1:
-            return np.asarray(self.own_theta @ design.own_diagonals(rows))
-        grouped = SmoothRows(
-            z=rows.z.reshape(n, n_averaged, -1),
-            levels=rows.levels.reshape(n, n_averaged, -1),
-        )
-        # The variance of an average is the mean of the covariances of all pairs.
-        kernels = design.own_kernels(grouped, grouped)
-        variances = kernels.mean(axis=(2, 3))
-        return np.asarray(self.own_theta @ variances)
 
     def part_variances(self, blocks: BlockList) -> Array:
         """Return the expected variance of each part over the rows of training.

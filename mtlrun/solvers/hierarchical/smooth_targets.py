@@ -32,7 +32,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from sklearn import config_context
@@ -46,7 +45,7 @@ from mtlrun.solvers.hierarchical.smooth_parts import (
     content_keys,
 )
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 TARGETS = "targets"
 COMPONENTS = "components"
@@ -567,15 +566,15 @@ def fit_outputs(data: TargetData, options: SmoothOptions) -> OutputFits:
         gap = max(gap, fit.variances.predicted_reduction)
         n_evaluations += fit.n_evaluations
         converged &= fit.variances.converged
-    functions = TargetFunctions(
-        theta,
-        s2,
-        center,
-        unit,
-        coefficients,
-        _grams(data),
-        groups,
-    )
+    # Weights of a mean of 1 over the observed rows of each output, as in its fit.
+    weights = np.where(data.is_observed, data.weights, 0.0)
+    weights = weights * data.is_observed.sum(axis=0) / weights.sum(axis=0)
+    if (weights == weights[:, :1]).all():
+        weights = weights[:, :1]
+    features = data.features()
+    # Products of the features and ones, once if all outputs have the same.
+    grams = tuple((features.T * column) @ features for column in weights.T)
+    functions = TargetFunctions(theta, s2, center, unit, coefficients, grams, groups)
     return OutputFits(
         functions,
         leave_one_out,
@@ -586,17 +585,6 @@ def fit_outputs(data: TargetData, options: SmoothOptions) -> OutputFits:
         n_evaluations,
         converged,
     )
-
-
-def _grams(data: TargetData) -> tuple[Array, ...]:
-    """Return products of the features and ones, once if all outputs have the same."""
-    features = data.features()
-    # Weights of a mean of 1 over the observed rows of each output, as in its fit.
-    weights = np.where(data.is_observed, data.weights, 0.0)
-    weights = weights * data.is_observed.sum(axis=0) / weights.sum(axis=0)
-    if (weights == weights[:, :1]).all():
-        weights = weights[:, :1]
-    return tuple((features.T * column) @ features for column in weights.T)
 
 
 def principal_components(Y: Array, weights: Array) -> tuple[Array, Array, Array]:

@@ -16,9 +16,14 @@ import numpy as np
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from mtlrun.errors import suggest
-from mtlrun.problem.taskdata import Design, as_array, as_design, check_finite, is_sparse
-
-Array = np.ndarray
+from mtlrun.problem.taskdata import (
+    Array,
+    Design,
+    as_array,
+    as_design,
+    check_finite,
+    is_sparse,
+)
 
 # Eigenvalues of a precomputed kernel above minus this times the largest count as
 # rounding.

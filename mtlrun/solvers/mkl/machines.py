@@ -389,45 +389,34 @@ class SvmTasks:
         while True:
             self.n_fits += 1
             b, steps = ascend(stack, theta, y, C, dual, images, self._tol[t], limit)
-            point = self._point(theta, dual, images, b, y, C)
+            # J = total + theta'slope at the dual variables, and hinge - theta'slope at
+            # the functions that belong to them.
+            slope = -0.5 * (images @ dual)
+            smooth = float(theta @ slope)
+            total = float(dual @ y)
+            scores = theta @ images
+            # The intercept of the steps is optimal up to their tolerance only.
+            best = _best_intercept(scores, y, C)
+            hinge = _hinge(scores, b, y, C)
+            least = _hinge(scores, best, y, C)
+            if hinge > least * (1.0 + _ROUNDING):
+                hinge = least
+                b = best
+            point = SvmPoint(
+                theta,
+                dual,
+                images,
+                b,
+                total,
+                slope,
+                total + smooth,
+                hinge - smooth,
+            )
             allowed = self.accuracy * gap_scale(point.high, 0.0, float(C.sum()))
             inaccurate = point.high - point.low > allowed
             if not inaccurate or self._tol[t] <= _TIGHT or steps >= limit:
                 return point
             self._tol[t] *= _REDUCE
-
-    @staticmethod
-    def _point(
-        theta: Array,
-        dual: Array,
-        images: Array,
-        b: float,
-        y: Array,
-        C: Array,
-    ) -> SvmPoint:
-        # J = total + theta'slope at the dual variables, and hinge - theta'slope at the
-        # functions that belong to them.
-        slope = -0.5 * (images @ dual)
-        smooth = float(theta @ slope)
-        total = float(dual @ y)
-        scores = theta @ images
-        # The intercept of the steps is optimal up to their tolerance only.
-        best = _best_intercept(scores, y, C)
-        hinge = _hinge(scores, b, y, C)
-        least = _hinge(scores, best, y, C)
-        if hinge > least * (1.0 + _ROUNDING):
-            hinge = least
-            b = best
-        return SvmPoint(
-            theta,
-            dual,
-            images,
-            b,
-            total,
-            slope,
-            total + smooth,
-            hinge - smooth,
-        )
 
     def _without_kernel(self, t: int, stack: Array) -> SvmPoint:
         """Return the machine without any kernel: a constant.

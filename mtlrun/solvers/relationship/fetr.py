@@ -24,10 +24,8 @@ from mtlrun.problem.memory import require
 from mtlrun.problem.objective import duality_gap, gap_scale
 from mtlrun.problem.quadratic import GRAM_COPIES, Gram, gram_bytes, times_gram
 from mtlrun.problem.result import RemainingDecrease, SolverResult
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.taskdata import Array, TaskData
 from mtlrun.solvers.relationship.wsystem import CoupledSystem, solve_w
-
-Array = np.ndarray
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,15 +15,13 @@ import numpy as np
 
 from mtlrun.data.groups import group_split, strata_of
 from mtlrun.errors import ConfigError
-from mtlrun.problem.taskdata import Design, TaskData, dense
+from mtlrun.problem.taskdata import Array, Design, TaskData, dense
 from mtlrun.solvers.relationship.fetr import (
     Precision,
     exact_precision,
     feature_moment,
     task_moment,
 )
-
-Array = np.ndarray
 
 #: Weights (inputs, outputs) and biases (outputs,) of one layer.
 Layer = tuple[Array, Array]
@@ -146,8 +144,15 @@ def train_network(
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
     batches = _Batches(torch, data)
+    # Weights and biases in turn, uniform within 1 / sqrt(inputs) as in PyTorch's linear
+    # layers
+    parameters = []
     sizes = [data.n_features, *hidden, data.n_tasks]
-    parameters = _first_parameters(torch, sizes, generator)
+    for inputs, outputs in itertools.pairwise(sizes):
+        for shape in ((inputs, outputs), (outputs,)):
+            uniform = torch.rand(shape, generator=generator)
+            values = (2.0 * uniform - 1.0) * inputs**-0.5
+            parameters.append(values.requires_grad_())
     if prior is None:
         penalty = None
     else:
@@ -239,25 +244,6 @@ def _network(
     if penalty is None:
         return TrainedNetwork(layers, objective)
     return TrainedNetwork(layers, objective, penalty.feature, penalty.task)
-
-
-def _first_parameters(
-    torch: ModuleType,
-    sizes: list[int],
-    generator: Any,
-) -> list[Any]:
-    """Return weights and biases in turn, uniform within 1 / sqrt(inputs).
-
-    PyTorch's own linear layers have the same distribution.
-    """
-    parameters = []
-    for inputs, outputs in itertools.pairwise(sizes):
-        bound = inputs**-0.5
-        for shape in ((inputs, outputs), (outputs,)):
-            uniform = torch.rand(shape, generator=generator)
-            values = (2.0 * uniform - 1.0) * bound
-            parameters.append(values.requires_grad_())
-    return parameters
 
 
 class _Batches:

@@ -378,19 +378,22 @@ def _inverse(system: CoupledSystem, gram: Array) -> Callable[[Array], Array]:
     L, M = reduce_pencil(shifted.T, system.feature_precision)
     # The smaller side is diagonalized, or the one that has been already.
     if system.task_spectrum is None and n_tasks >= d:
-        return _by_features(system, L, M)
-    return _by_tasks(system, L, M)
+        # M = U diag(a) U': each row of U'L'W has a separate system with the matrix
+        # rho S2 + a_i I.
+        a, U = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
+        # V = L^-T U turns C into U'L^-1 C, and the solutions of the rows into W.
+        V = dtrsm(1.0, L, U, lower=1, trans_a=1, overwrite_b=1)
+        # A copy: the reduction overwrites its argument.
+        precision = np.array(system.task_precision.T, order="F")
+        right = Tridiagonal.reduce(precision)
 
+        def solve_rows(R: Array) -> Array:
+            rows = np.ascontiguousarray(R.T @ V)
+            return V @ right.solve(a, rows, factor=system.rho).T
 
-def _by_tasks(
-    system: CoupledSystem,
-    L: Array,
-    M: Array,
-) -> Callable[[Array], Array]:
-    """Diagonalize S2 = Q diag(b) Q'.
-
-    Then each column of L' W Q has a separate system with the matrix M + rho b_j I.
-    """
+        return solve_rows
+    # S2 = Q diag(b) Q': each column of L'W Q has a separate system with the matrix
+    # M + rho b_j I.
     left = Tridiagonal.reduce(M)
     b, Q = system.task_spectrum or eigh(
         system.task_precision.T,
@@ -398,7 +401,7 @@ def _by_tasks(
         check_finite=False,
     )
 
-    def apply(R: Array) -> Array:
+    def solve_columns(R: Array) -> Array:
         # Z = L^-1 R Q, one system per column of Z, and W = L^-T Z Q'. All matrices are
         # transposed: they are then in Fortran order, and L stands on the right.
         columns = dtrsm(1.0, L, (R @ Q).T, side=1, lower=1, trans_a=1, overwrite_b=1)
@@ -406,30 +409,7 @@ def _by_tasks(
         columns = dtrsm(1.0, L, columns, side=1, lower=1, overwrite_b=1)
         return columns.T @ Q.T
 
-    return apply
-
-
-def _by_features(
-    system: CoupledSystem,
-    L: Array,
-    M: Array,
-) -> Callable[[Array], Array]:
-    """Diagonalize M = U diag(a) U'.
-
-    Then each row of U'L'W has a separate system with the matrix rho S2 + a_i I.
-    """
-    a, U = eigh(M, lower=True, driver="evd", overwrite_a=True, check_finite=False)
-    # V = L^-T U turns C into U'L^-1 C, and the solutions of the rows into W.
-    V = dtrsm(1.0, L, U, lower=1, trans_a=1, overwrite_b=1)
-    # A copy: the reduction overwrites its argument.
-    precision = np.array(system.task_precision.T, order="F")
-    right = Tridiagonal.reduce(precision)
-
-    def apply(R: Array) -> Array:
-        rows = np.ascontiguousarray(R.T @ V)
-        return V @ right.solve(a, rows, factor=system.rho).T
-
-    return apply
+    return solve_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -483,7 +463,35 @@ class Tridiagonal:
         factor : float, default 1.0
         """
         self._rotate(R, "N")
-        _solve_shifted(factor * self.diagonal, factor * self.off, shifts, R)
+        off = factor * self.off
+        # L D L' factors of all columns.
+        pivots = (factor * self.diagonal)[:, np.newaxis] + shifts
+        work = np.empty_like(shifts)
+        # Small systems spend their time on such lookups.
+        multiply = np.multiply
+        subtract = np.subtract
+        divide = np.divide
+        # D: d_i = t_i + shift - off_{i-1}^2 / d_{i-1}, for all shifts at once.
+        pivot = pivots[0]
+        squares = (off * off).tolist()
+        for square, below in zip(squares, pivots[1:], strict=True):
+            divide(square, pivot, work)
+            subtract(below, work, below)
+            pivot = below
+        # L is 1 on its diagonal and `ratios` below it: forward, then backward
+        # substitution.
+        ratios = off[:, np.newaxis] / pivots[:-1]
+        row = R[0]
+        for ratio, below in zip(ratios, R[1:], strict=True):
+            multiply(ratio, row, work)
+            subtract(below, work, below)
+            row = below
+        R /= pivots
+        row = R[-1]
+        for ratio, above in zip(ratios[::-1], R[-2::-1], strict=True):
+            multiply(ratio, row, work)
+            subtract(above, work, above)
+            row = above
         self._rotate(R, "T")
         return R
 
@@ -534,33 +542,3 @@ def reduce_pencil(A: Array, B: Array) -> tuple[Array, Array]:
         )
     M, _ = dsygst(A, L, lower=1, overwrite_a=1)
     return L, M
-
-
-def _solve_shifted(diagonal: Array, off: Array, shifts: Array, R: Array) -> None:
-    """Solve (T + shifts_j I) x_j = r_j by L D L' factors of all columns, into R."""
-    pivots = diagonal[:, np.newaxis] + shifts
-    work = np.empty_like(shifts)
-    # Small systems spend their time on such lookups.
-    multiply = np.multiply
-    subtract = np.subtract
-    divide = np.divide
-    # D: d_i = t_i + shift - off_{i-1}^2 / d_{i-1}, for all shifts at once.
-    pivot = pivots[0]
-    squares = (off * off).tolist()
-    for square, below in zip(squares, pivots[1:], strict=True):
-        divide(square, pivot, work)
-        subtract(below, work, below)
-        pivot = below
-    # L is 1 on its diagonal and `ratios` below it: forward, then backward substitution.
-    ratios = off[:, np.newaxis] / pivots[:-1]
-    row = R[0]
-    for ratio, below in zip(ratios, R[1:], strict=True):
-        multiply(ratio, row, work)
-        subtract(below, work, below)
-        row = below
-    R /= pivots
-    row = R[-1]
-    for ratio, above in zip(ratios[::-1], R[-2::-1], strict=True):
-        multiply(ratio, row, work)
-        subtract(above, work, above)
-        row = above

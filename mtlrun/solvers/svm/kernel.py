@@ -21,10 +21,8 @@ from mtlrun.features.dna import StringDesign
 from mtlrun.features.rows import make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.result import Callback, SolverResult, Tracker
-from mtlrun.problem.taskdata import Design
+from mtlrun.problem.taskdata import Array, Design
 from mtlrun.utils.jit import comparing, compiled, inner
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Megabytes for rows of a kernel matrix that are made when they are needed.
 CACHE_MB = 200.0
@@ -92,6 +90,11 @@ def stored(X: Design) -> Any:
     return X
 
 
+def _owners(designs: Sequence[Any]) -> Array:
+    """Return the task of each row."""
+    return np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+
+
 def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
     """Return ``M_st x'x`` of all pairs of rows as a dense matrix.
 
@@ -102,7 +105,7 @@ def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
     designs : list of ndarray, csr_array or StringDesign of shape (n_t, d)
     coupling : TaskCoupling
     """
-    owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+    owner = _owners(designs)
     if all(isinstance(X, StringDesign) and X.has_kernel for X in designs):
         K = StringDesign.stack(designs).kernel()
     else:
@@ -259,7 +262,7 @@ def polish(
     max_free : int, default 4000
         Support vectors off their bounds that are solved for.
     """
-    owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+    owner = _owners(designs)
     if sp.issparse(designs[0]):
         rows = sp.vstack(designs, format="csr")
     else:
@@ -497,7 +500,7 @@ def solve_without_intercept(
     Learning Research, 2011, for single variables and their choice by gain.
     """
     tracker = Tracker(gap, max_iter, callback, null=float(cost.sum()))
-    owner = np.repeat(np.arange(len(designs)), [X.shape[0] for X in designs])
+    owner = _owners(designs)
     squares = np.concatenate([_norms(X) for X in designs])
     diagonal = coupling.diagonal[owner] * squares
     # A row of zeros cannot be classified: its variable is at its bound.
@@ -679,7 +682,13 @@ def _improve(
     violations = np.abs(s.wrong()[chosen]) * root
     largest = float(np.max(violations, initial=0.0))
     limit = _FALL * largest / root
-    part = kernel._replace(full_matrix=_part(kernel, cache, coupling, chosen))
+    if len(kernel.dense):
+        columns = kernel.dense[:, chosen]
+        matrix = coupling.part(kernel.owner[chosen]) * (columns.T @ columns)
+    else:
+        matrix = np.empty((len(chosen), len(chosen)))
+        _gather(kernel, cache, chosen, matrix)
+    part = kernel._replace(full_matrix=matrix)
     steps = _climb(part, cache, gradient, alpha, cap, limit, wanted)
     change = np.zeros(n)
     change[chosen] = alpha - s.alpha[chosen]
@@ -699,21 +708,6 @@ def _choose(s: _State, size: int) -> Array:
     first = np.where(s.free, np.inf, gain)
     chosen = np.sort(np.argpartition(-first, size - 1)[:size])
     return chosen[first[chosen] > 0]
-
-
-def _part(
-    kernel: _Kernel,
-    cache: _Cache,
-    coupling: TaskCoupling,
-    chosen: Array,
-) -> Array:
-    """Return the kernel matrix of some rows."""
-    if len(kernel.dense):
-        columns = kernel.dense[:, chosen]
-        return coupling.part(kernel.owner[chosen]) * (columns.T @ columns)
-    matrix = np.empty((len(chosen), len(chosen)))
-    _gather(kernel, cache, chosen, matrix)
-    return matrix
 
 
 @comparing
@@ -836,27 +830,21 @@ def _climb(
         i, step = _find(gradient, alpha, cap, best)
         if i < 0 or alpha[i] + step == alpha[i]:
             return done
-        if abs(gradient[i]) <= limit[i] and _is_calm(gradient, alpha, cap, limit):
-            return done
+        if abs(gradient[i]) <= limit[i]:
+            is_calm = True
+            for j in range(len(alpha)):
+                g = gradient[j]
+                if abs(g) > limit[j] and (
+                    (g < 0.0 and alpha[j] < cap[j]) or (g > 0.0 and alpha[j] > 0.0)
+                ):
+                    is_calm = False
+                    break
+            if is_calm:
+                return done
         row = _row(kernel, cache, i)
         alpha[i] += step
         _move(gradient, alpha, cap, step, row, best)
     return steps
-
-
-@inner
-def _is_calm(gradient: Array, alpha: Array, cap: Array, limit: Array) -> bool:
-    """Return whether no entry of the gradient is above its limit.
-
-    Only entries that a step can follow count.
-    """
-    for j in range(len(alpha)):
-        g = gradient[j]
-        if abs(g) > limit[j] and (
-            (g < 0.0 and alpha[j] < cap[j]) or (g > 0.0 and alpha[j] > 0.0)
-        ):
-            return False
-    return True
 
 
 @compiled

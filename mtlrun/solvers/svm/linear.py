@@ -16,12 +16,12 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.utils.extmath import row_norms
 
-from mtlrun.features.rows import CSR, DENSE, STRINGS, Rows, make_rows, squared_norms
+from mtlrun.features.rows import DENSE, make_rows, squared_norms
 from mtlrun.penalties.graph import TaskCoupling
 from mtlrun.problem.losses import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from mtlrun.problem.objective import null_objective
 from mtlrun.problem.result import Callback, SolverResult, Tracker
-from mtlrun.problem.taskdata import Design, TaskData, dense, is_sparse
+from mtlrun.problem.taskdata import Array, Design, TaskData, dense, is_sparse
 from mtlrun.solvers.svm.kernel import certify_kernel, polish
 from mtlrun.solvers.svm.sweeps import (
     HINGE,
@@ -34,8 +34,6 @@ from mtlrun.solvers.svm.sweeps import (
     example_sweeps,
     rebuild,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 #: Losses, to be multiplied by C. The squared hinge has a factor of 2 because
 #: `SquaredHingeLoss` has a factor of 1/2, and the one of LIBLINEAR has none.
@@ -475,7 +473,18 @@ def _prepare(
     width = data.n_features + (bias != 0)
     # A contiguous copy: the sweeps are compiled for contiguous arrays only.
     diagonal = coupling.diagonal.copy()
-    curvature = _squared_norms(data.X, rows, width)[row]
+    # Squared norms and the mean number of non-zeros of the rows
+    if rows.strings is not None:
+        norms = np.empty(n_rows)
+        squared_norms(rows, norms, np.zeros((1, width)))
+        row_cost = float((len(rows.strings.start) - 1) * (len(rows.strings.level) - 1))
+    else:
+        norms = np.asarray(row_norms(data.X, squared=True)) + bias**2
+        if rows.kind == DENSE:
+            row_cost = float(max(1, rows.dense.shape[1]))
+        else:
+            row_cost = max(1.0, len(rows.values) / n_rows)
+    curvature = norms[row]
     if step == "exact":
         curvature *= diagonal[task]
     # The sweeps take M as a matrix, or the share of all other tasks if tasks are
@@ -496,7 +505,7 @@ def _prepare(
     if form == "example":
         mixing = coupling.matrix
         gain = np.ones(n_tasks)
-    row_cost = _row_cost(rows, n_rows)
+
     problem = Problem(
         rows=rows,
         loss=_CODES[loss],
@@ -516,11 +525,7 @@ def _prepare(
         # In visits of a row, each of which takes about 2 * row_cost operations.
         entry_cost=width * n_operations / (2.0 * row_cost),
     )
-    return problem, _first_state(alpha, n_tasks, width, seed)
-
-
-def _first_state(alpha: Array, n_tasks: int, width: int, seed: int) -> State:
-    """Return the state before the first sweep, whose V and w are not computed yet."""
+    # The state before the first sweep, whose V and w are not computed yet.
     V = np.zeros((n_tasks, width))
     if n_tasks == 1:
         # M = 1: w is V, and nothing comes from other tasks.
@@ -529,7 +534,7 @@ def _first_state(alpha: Array, n_tasks: int, width: int, seed: int) -> State:
     else:
         w = np.zeros((1, width))
         n_shared = width
-    return State(
+    state = State(
         alpha=alpha,
         V=V,
         total=np.zeros(n_shared),
@@ -540,24 +545,7 @@ def _first_state(alpha: Array, n_tasks: int, width: int, seed: int) -> State:
         limits=np.array([np.inf, -np.inf, 1.0]),
         random=np.array([2 * (seed % 2**32) + 0x9E3779B97F4A7C15], dtype=np.uint64),
     )
-
-
-def _squared_norms(X: Design, rows: Rows, width: int) -> Array:
-    """Return the squared norms of the rows, the constant feature included."""
-    if rows.kind != STRINGS:
-        return np.asarray(row_norms(X, squared=True)) + rows.bias**2
-    norms = np.empty(len(X))
-    squared_norms(rows, norms, np.zeros((1, width)))
-    return norms
-
-
-def _row_cost(rows: Rows, n_rows: int) -> float:
-    """Return the mean number of non-zeros of a row."""
-    if rows.kind == DENSE:
-        return float(max(1, rows.dense.shape[1]))
-    if rows.kind == CSR:
-        return max(1.0, len(rows.values) / n_rows)
-    return float((len(rows.start) - 1) * (len(rows.level) - 1))
+    return problem, state
 
 
 # ------------------------------------------------ second-order methods

@@ -285,20 +285,7 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
     and changes.
     """
     # Taken out of the tuples once: numba counts references each time.
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = p.rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = p.rows
     _, loss, _, task, row, ys, caps, curvatures, _, _, _, _, mixing, gain, _, _ = p
     alphas, _, _, _, _, _, _, limits, random = s
     upper = limits[0]
@@ -318,9 +305,7 @@ def _visit(p: Problem, s: State, W: Array, active: Array, n: int, seen: Array) -
         i = row[e]
         t = task[e]
         low, high = bounds(kind, indptr, i)
-        high += expand(
-            letters, unknown, scale, level, start, buckets, i, columns, values
-        )
+        high += expand(strings, buckets, i, columns, values)
         # The margin y x'w_t. The last column of W belongs to the constant feature.
         z = 0.0
         for r in range(W.shape[0]):
@@ -516,20 +501,7 @@ def rebuild(p: Problem, s: State) -> None:
 
 @compiled
 def _add_rows(p: Problem, alphas: Array, V: Array) -> None:
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = p.rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = p.rows
     offsets = p.offsets
     row = p.row
     ys = p.y
@@ -538,15 +510,14 @@ def _add_rows(p: Problem, alphas: Array, V: Array) -> None:
             if alphas[e] != 0.0:
                 i = row[e]
                 low, high = bounds(kind, indptr, i)
-                high += expand(
-                    letters, unknown, scale, level, start, buckets, i, columns, values
-                )
+                high += expand(strings, buckets, i, columns, values)
                 step = alphas[e] * ys[e]
                 dense_add(dense, i, step, V, t)
                 sparse_add(columns, values, low, high, step, V, t)
                 V[t, -1] += step * bias
 
 
+@compiled
 def certify(p: Problem, s: State) -> tuple[float, float]:
     """Compute the primal value and the duality gap, and choose the active entries.
 
@@ -560,25 +531,8 @@ def certify(p: Problem, s: State) -> tuple[float, float]:
     gap : float
         Primal minus dual value, as a sum of non-negative terms.
     """
-    return _certify(p, s, not s.alpha.any())
 
-
-@compiled
-def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
-    (
-        kind,
-        bias,
-        dense,
-        values,
-        columns,
-        indptr,
-        letters,
-        unknown,
-        scale,
-        level,
-        start,
-        buckets,
-    ) = p.rows
+    kind, bias, dense, values, columns, indptr, strings, buckets = p.rows
     _, loss, offsets, _, row, ys, caps, _, _, _, _, _, _, _, _, _ = p
     alphas, V, total, w, rest, active, n_active, limits, _ = s
     upper = limits[0]
@@ -588,7 +542,13 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
     penalty = 0.0
     # The row of w: a constant 0 has another type, for which numba compiles once more.
     only = len(w) - 1
-    # The penalty is 1/2 sum_t v_t'w_t. Without steps so far (`flat`) all margins are 0.
+    # Without steps so far, all margins are 0.
+    flat = True
+    for alpha in alphas:
+        if alpha != 0.0:
+            flat = False
+            break
+    # The penalty is 1/2 sum_t v_t'w_t.
     for t in range(len(n_active)):
         _enter(p, V, total, w, rest, t)
         for j in range(V.shape[1]):
@@ -603,9 +563,7 @@ def _certify(p: Problem, s: State, flat: bool) -> tuple[float, float]:
             z = 0.0
             if not flat:
                 low, high = bounds(kind, indptr, i)
-                high += expand(
-                    letters, unknown, scale, level, start, buckets, i, columns, values
-                )
+                high += expand(strings, buckets, i, columns, values)
                 z = dense_dot(dense, i, w, only) + sparse_dot(
                     columns, values, low, high, w, only
                 )
