@@ -20,6 +20,7 @@ from mtlrun.comparison.leaderboard import (
     next_steps,
     sections,
     selection_note,
+    task_grid,
 )
 from mtlrun.comparison.schedule import BoardProgress
 from mtlrun.comparison.verdict import (
@@ -422,7 +423,11 @@ def test_a_gain_of_the_auc_is_in_points():
 
 def test_the_report_has_numbers_and_sentences():
     leaderboard = board(WHERE, *three(0.9), entry("Mean", TRIVIAL, 3.0, WHERE, seed=3))
+    leaderboard.sizes = list(range(TASKS, 0, -1))
+    sizes = {f"t{k}": TASKS - k for k in range(TASKS)}
+    assert {name: size for name, size, *_ in task_grid(leaderboard).rows} == sizes
     content = json.loads(leaderboard_json(leaderboard))
+    assert {task["task"]: task["rows"] for task in content["tasks"]} == sizes
     assert content["verdict"] == leaderboard.answer.sentence
     assert content["answer"]["kind"] == HELPS
     assert content["answer"]["gain"]["low"] == pytest.approx(
