@@ -265,6 +265,9 @@ def test_algorithm_2_runs_on_the_slopes_at_equal_weights(plane):
     assert printed.values["largest"] > 1e9
     assert corrected.values["residual"] < 0.05
     assert corrected.values["iterations"] < 200
+    sizes = corrected.curves["largest weight"]
+    assert (sizes.x[0], sizes.x[-1]) == (1.0, corrected.values["iterations"])
+    assert sizes.y[-1] == corrected.values["largest"]
     assert abs(corrected.values["over_best"]) < 0.1
     assert set(corrected.values) == set(algorithm_2.declaration.quantities)
     with pytest.raises(ValueError, match="variant"):
