@@ -14,6 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from mtlrun import metrics as m
 from mtlrun.errors import UnknownNameError
+from mtlrun.estimators import IndependentRidge
 
 
 @st.composite
@@ -442,11 +443,13 @@ def test_a_scorer_counts_a_weight_of_k_as_k_rows(metric, how):
     # The tasks differ in error and weight.
     weights = np.arange(60) % 3 + 4 * (X[:, 2] == 1)
     repeated = np.repeat(np.arange(60), weights.astype(int))
-    model = LinearRegression().fit(X, y)
     scorer = m.task_scorer(metric, task_column=2, how=how)
-    expected = scorer(model, X[repeated], y[repeated])
-    assert scorer(model, X, y, sample_weight=weights) == pytest.approx(expected)
-    assert scorer(model, X, y) != pytest.approx(expected, rel=1e-3)
+    # The second model has not seen the first task, whose rows are left out.
+    seen = IndependentRidge(task_column=2).fit(X[20:], y[20:])
+    for model in (LinearRegression().fit(X, y), seen):
+        expected = scorer(model, X[repeated], y[repeated])
+        assert scorer(model, X, y, sample_weight=weights) == pytest.approx(expected)
+        assert scorer(model, X, y) != pytest.approx(expected, rel=1e-3)
 
 
 def test_a_scorer_ranks_by_the_probability_of_the_second_class():

@@ -16,7 +16,7 @@ from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, usual_bytes
 from mtlrun.estimators.params import Count, NonNegative, choice
 from mtlrun.problem.levels import ShrunkenLevels
 from mtlrun.problem.losses import LOSSES, Loss
-from mtlrun.problem.objective import optimal_intercept, primal_value
+from mtlrun.problem.objective import optimal_intercept
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
@@ -252,13 +252,6 @@ class ConvexMTL(BaseMTL):
         return TaskOperator(data).adjoint(
             loss.gradient(z, data.targets, data.effective_weights())
         )
-
-    def _objective(self, data: TaskData, parts: Array, intercept: Array) -> float:
-        """Return the value of the objective."""
-        value = primal_value(data, self._loss(), self._penalties(), parts, intercept)
-        if not self._shrinks_intercepts:
-            return value
-        return value + ShrunkenLevels.of(data).penalty(parts.sum(axis=0), intercept)
 
 
 class Path(NamedTuple):

@@ -35,7 +35,7 @@ from mtlrun.estimators.params import (
 )
 from mtlrun.penalties.norms import L12, TraceNorm
 from mtlrun.problem.losses import LOSSES, Loss
-from mtlrun.problem.objective import optimal_intercept
+from mtlrun.problem.objective import optimal_intercept, primal_value
 from mtlrun.problem.operator import TaskOperator
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
@@ -205,7 +205,7 @@ class _Robust(PathMTL):
             "tol": self.tol,
             "start": start,
             "rotation": rotation,
-            "fit_intercept": self.fit_intercept,
+            "fit_intercept": self._solves_intercepts,
             "max_iter": self.max_iter,
         }
         if self.solver == "apg":
@@ -230,7 +230,10 @@ class _Robust(PathMTL):
         if (
             result.info["objective"] == "constrained"
         ):  # as printed for least squares, in place of the loss
-            result.objective = [self._objective(data, result.parts, result.intercept)]
+            value = primal_value(
+                data, self._loss(), self._penalties(), result.parts, result.intercept
+            )
+            result.objective = [value]
         return result
 
     def _warn_of(self, data: TaskData) -> None:
@@ -245,7 +248,7 @@ class _Robust(PathMTL):
             data,
             self._loss(),
             self._penalties(),
-            self.fit_intercept,
+            self._solves_intercepts,
             weighted=self.solver == "apg",
         )
 
@@ -500,6 +503,12 @@ class _Divide(BaseMTL):
         else:
             base = clone(self.base)
         check_params(base, base._rules)
+        base._layout = self._layout
+        if base._shrinks_intercepts:
+            raise ValueError(
+                "intercepts='shrunken' needs all tasks, and a block has some of them. "
+                "Use a base with intercepts='free'"
+            )
         loss = base._loss()
         loss.check_targets(data.targets, data.effective_weights())
         self.blocks_ = make_blocks(
@@ -549,7 +558,7 @@ class _Divide(BaseMTL):
             intercept,
             converged=n_unconverged == 0,
             n_iter=max(fit.result.n_iter for fit in fits),
-            objective=[base._objective(data, parts, intercept)],
+            objective=[primal_value(data, loss, base._penalties(), parts, intercept)],
             stop_crit=max(stop_crits),
             message=f"{n_unconverged} of {len(fits)} blocks did not converge",
         )

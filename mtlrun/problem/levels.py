@@ -128,16 +128,6 @@ class ShrunkenLevels:
         shares = self.sizes / (self.sizes + self.ratio)
         return self.mean + shares * residual_means - self.center @ W
 
-    def penalty(self, W: Array, intercepts: Array) -> float:
-        """Return the penalty ``rho / 2 sum_t (b_t - m)^2`` of the levels b_t.
-
-        The intercepts (T,) are those at zero columns; b_t are the levels at the mean
-        row.
-        """
-        levels = intercepts + self.center @ W
-        squares = (levels - self.mean) ** 2
-        return self.ratio / 2 * float(np.sum(squares))
-
 
 def _estimate(
     data: TaskData,

@@ -144,6 +144,11 @@ def test_an_interrupted_prediction_of_a_folder_goes_on(
     assert result.exit_code == 0, result.output
     assert read == ["part2.csv"]
     assert len(list(folder.glob("*.csv"))) == 3
+    # A file that has changed since is predicted again.
+    read.clear()
+    (tmp_path / "new" / "part1.csv").touch()
+    assert trained("predict", "out/own/shops", "new").exit_code == 0
+    assert read == ["part1.csv"]
     # Other options are other predictions.
     read.clear()
     read.append("none")

@@ -175,6 +175,18 @@ def test_upper_bounds_share_their_error(n_alternatives):
     assert student.cdf((smallest.low + 0.1) / 0.05, 30) == pytest.approx(0.05)
 
 
+def test_a_task_counts_if_it_is_compared_with_each_alternative():
+    tasks = {"a": [0.1, np.nan, 0.3, -0.1], "b": [0.2, 0.2, np.nan, 0.1]}
+    gains = {
+        name: dataclasses.replace(gain_of(0.1, 0.03), tasks=np.array(values))
+        for name, values in tasks.items()
+    }
+    smallest = SmallestGain(gains)
+    np.testing.assert_array_equal(smallest.tasks, [0.1, np.nan, np.nan, -0.1])
+    assert smallest.better == (1, 2)
+    assert smallest.n_undefined == 2
+
+
 def test_intervals_of_single_methods_stay_two_sided():
     gain = gain_of(0.1, 0.05)
     half = student.ppf(0.975, 30) * 0.05

@@ -204,6 +204,7 @@ def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
     write(tmp_path, rows)
     table = ChunkedTable.of(chunk_files(tmp_path), **roles)
     data = Chunked.read(table, Pool(), 3, 0, lambda text: None)
+    assert data.n_rows == N
     rng = np.random.default_rng(1)
     coef, intercept = (
         rng.normal(size=(3, 2, D, len(data.tasks))),

@@ -718,9 +718,9 @@ def test_task_mean_task_feature_and_target_scaling_match_their_definitions():
     rng = np.random.default_rng(0)
     X, ids = rng.normal(size=(40, 3)), np.repeat([0, 1], 20)
     y = X @ [1.0, 2.0, 3.0] + 5 * ids
-    np.testing.assert_allclose(
-        TaskMean().fit(X, y, task_id=ids).means_, [y[:20].mean(), y[20:].mean()]
-    )
+    means = TaskMean(unseen="mean").fit(X, y, task_id=ids)
+    expected = [y[:20].mean(), y[20:].mean(), y.mean()]
+    np.testing.assert_allclose(means.predict(X[:3], task_id=[0, 1, 2]), expected)
     fitted = TaskFeature(LinearRegression()).fit(X, y, task_id=ids)
     np.testing.assert_allclose(fitted.predict(X, task_id=ids), y)
     np.testing.assert_allclose(fitted.coef_, [[1, 2, 3], [1, 2, 3]])

@@ -20,6 +20,7 @@ from mtlrun.comparison.leaderboard import (
     next_steps,
     sections,
     selection_note,
+    task_grid,
 )
 from mtlrun.comparison.schedule import BoardProgress
 from mtlrun.comparison.verdict import (
@@ -174,8 +175,12 @@ def test_a_loss_up_to_the_margin_is_safe(margin, decision):
     assert decide(-0.03, 0.2, smallest=0.01, margin=margin) == decision
 
 
-@pytest.mark.parametrize("pooled_level", [0.8, 0.97, 1.5])
-def test_the_gain_is_the_smaller_of_two_and_its_p_value_the_larger(pooled_level):
+@pytest.mark.parametrize(
+    ("pooled_level", "decision"), [(0.8, WORSE), (0.97, HELPS), (1.5, HELPS)]
+)
+def test_the_gain_is_the_smaller_of_two_and_its_p_value_the_larger(
+    pooled_level, decision
+):
     alone, _, joint = three(0.95)
     pooled = entry("One", POOLED, pooled_level, WHERE, seed=1)
     verdict = judge([alone, pooled, joint], WHERE)
@@ -184,7 +189,7 @@ def test_the_gain_is_the_smaller_of_two_and_its_p_value_the_larger(pooled_level)
         expected = min(getattr(gain, name) for gain in both)
         assert getattr(verdict.gain, name) == expected
     assert verdict.gain.pvalue == max(gain.one_sided_pvalue for gain in both)
-    assert verdict.decision == (WORSE if pooled_level < 0.9 else verdict.decision)
+    assert verdict.decision == decision
 
 
 def test_adding_an_alternative_never_increases_the_gain():
@@ -418,7 +423,11 @@ def test_a_gain_of_the_auc_is_in_points():
 
 def test_the_report_has_numbers_and_sentences():
     leaderboard = board(WHERE, *three(0.9), entry("Mean", TRIVIAL, 3.0, WHERE, seed=3))
+    leaderboard.sizes = list(range(TASKS, 0, -1))
+    sizes = {f"t{k}": TASKS - k for k in range(TASKS)}
+    assert {name: size for name, size, *_ in task_grid(leaderboard).rows} == sizes
     content = json.loads(leaderboard_json(leaderboard))
+    assert {task["task"]: task["rows"] for task in content["tasks"]} == sizes
     assert content["verdict"] == leaderboard.answer.sentence
     assert content["answer"]["kind"] == HELPS
     assert content["answer"]["gain"]["low"] == pytest.approx(
@@ -579,6 +588,17 @@ def test_folds_in_which_an_alternative_has_no_method_yet_do_not_count():
     assert nothing.decision == NO_VERDICT
 
 
+def test_a_repeat_counts_in_a_gain_once_both_methods_have_finished_it():
+    alone, _, joint = three(0.9)
+    result = board(WHERE, alone, joint)
+    assert (
+        result.gain(joint, alone).value
+        == WHERE.gain(joint.losses, alone.losses, 2).value
+    )
+    one_repeat = WHERE.gain(joint.losses, alone.losses, 1).value
+    assert result.gain(finished(joint, range(9)), alone).value == one_repeat
+
+
 def test_a_method_that_has_not_run_has_no_row():
     result = board(WHERE, *three(0.9), ComparedMethod("Later", MULTITASK))
     assert "Later" not in [row[1] for row in leaderboard_grid(result).rows]
@@ -586,11 +606,14 @@ def test_a_method_that_has_not_run_has_no_row():
 
 def test_a_running_comparison_is_ordered_by_gain_whatever_the_number_of_splits():
     alone, pooled, joint = three(0.8)
-    result = board(WHERE, pooled, alone, finished(joint, [0]))
+    begun = finished(joint, [0])
+    result = board(WHERE, pooled, alone, begun)
     running = BoardProgress(1, 3, 2.0, None, "Joint")
     unfinished = dataclasses.replace(result, progress=running)
     assert [e.label for e in unfinished.ranked()] == ["Joint", "Alone", "One"]
     assert [e.label for e in result.ranked()] == ["Joint", "Alone", "One"]
+    begun.losses[1] = 9.0 * joint.losses[1]
+    assert [e.label for e in unfinished.ranked()] == ["Alone", "One", "Joint"]
     # Two folds are compared, so that a method with one fold is not among the first.
     other = finished(entry("Other", MULTITASK, 0.9, WHERE), range(2))
     result = board(WHERE, pooled, alone, finished(joint, [0]), other)

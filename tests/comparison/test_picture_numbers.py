@@ -69,8 +69,10 @@ def test_tasks_without_a_gain_leave_the_sizes_of_the_others_in_place():
 
 def test_tasks_with_less_error_are_counted_whether_or_not_it_is_clear():
     gains = [gain_of(0, 0.3), gain_of(1, 0.01), gain_of(2, 0.0), gain_of(3, -0.02)]
-    (sentence,) = pictures(4, task_gains=gains).task_sentences()
+    gallery = pictures(4, task_gains=gains)
+    (sentence,) = gallery.task_sentences()
     assert sentence.startswith("2 of 4 tasks")
+    assert "2 of 4" in gallery.gains_by_rows().alt
 
 
 def test_rows_of_the_heat_map_are_those_of_the_named_tasks():

@@ -684,6 +684,7 @@ def test_gains_that_round_to_zero_have_no_sign():
     assert format_gain(-0.0001, "AUC") == "0.000"
     assert format_gain(-0.0732, "nMSE") == "-7.3%"
     assert format_gain(0.141, "nMSE") == "14%"
+    assert (format_gain(0.0994, "nMSE"), format_gain(0.0996, "nMSE")) == ("9.9%", "10%")
 
 
 def test_unknown_kinds_and_tasks_are_rejected(labels):

@@ -103,6 +103,10 @@ def test_a_method_behind_a_simpler_one_is_stopped_earlier_than_the_reverse():
     ahead = race("nmse", {"A": [1.02], "B": [1.0]}, families, "AB")
     assert behind.stopped == {"B": pytest.approx(0.02)}
     assert ahead.stopped == {}
+    means = {"A": [1.0], "B": [1.02], "C": [0.96]}
+    between = race("nmse", means, dict.fromkeys("ABC", MULTITASK), "B")
+    # The distance is the one to the best method, simpler or not.
+    assert between.stopped == {"B": pytest.approx(1.02 / 0.96 - 1)}
 
 
 def test_small_differences_count_only_with_enough_targets():

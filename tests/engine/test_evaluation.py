@@ -1,5 +1,7 @@
 """One split of a data set: rows, scores, tasks without both classes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator
@@ -8,7 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from mtlrun.comparison.gain import RowIndex, task_scales
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.sets.load import load_dataset
-from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
+from mtlrun.data.splits import NEW_TASK, WEIGHT, fold_rows, split_rows
 from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import Diverged, TrainTestData
 from mtlrun.engine.fit import collect_warnings
@@ -164,9 +166,20 @@ def test_a_task_with_a_single_class_is_fitted_but_has_no_auc():
     assert not np.isnan(scores["f1"].per_task[1])
 
 
-def test_missing_labels_belong_to_no_class():
-    part = shared([[1, np.nan], [-1, 1], [1, np.nan]], [[1, 1], [-1, -1]])
+def test_a_new_task_that_others_predict_has_an_auc():
+    dataset = replace(RAGGED, source={NEW_TASK: RAGGED.task_id})
+    part = TrainTestData.of(dataset, np.arange(14), np.arange(14, 20))
+    auc = part.score(None, part.test.y, ["auc"], "task")["auc"]
+    np.testing.assert_array_equal(auc.per_task, [np.nan, 1.0])
+
+
+def test_missing_labels_belong_to_no_class_and_do_not_count_in_averages_over_rows():
+    part = shared([[1, np.nan], [-1, 1], [1, np.nan]], [[1, 1], [-1, np.nan]])
     assert part.one_class.tolist() == [False, True]
+    scores = np.array([[0, 3], [0, 3]])
+    mse = part.score(None, scores, ["mse"], "sample")["mse"]
+    assert mse.per_task.tolist() == [1.0, 4.0]
+    assert mse.mean == (2 * 1.0 + 1 * 4.0) / 3
 
 
 def test_tasks_of_a_ragged_set_are_scored_separately():

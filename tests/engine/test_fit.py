@@ -509,6 +509,8 @@ def test_parts_that_a_stopped_solver_leaves_over_do_not_count(spies):
     facts = {"low_rank_": low_rank, "outlier_": outlier}
     solver = facts_of(spies, facts=facts).record.solver
     assert (solver["rank"], solver["n_outliers"]) == (1, 1)
+    facts["outlier_"] = 1e-9 * outlier
+    assert facts_of(spies, facts=facts).record.solver["n_outliers"] == 0
 
 
 @pytest.mark.parametrize("estimator", ["RobustMTL", "DivideAndConquerRMTL"])
@@ -700,6 +702,8 @@ def test_scores_of_a_search_equal_those_of_the_method_with_each_candidate(spies)
         }
         assert record.key == job.folds[number].key
         assert record.status == "ok"
+    raced = job.with_survivors(1, [1]).folds[-1]
+    assert score_candidates(raced, data).selection.scores == [None, expected[1]]
 
 
 def test_a_score_that_is_undefined_everywhere_is_none(spies):
@@ -717,10 +721,10 @@ def test_a_search_with_halving_has_the_undefined_tasks_of_its_worst_fold(spies):
     train, *_ = split_of(data, "random")
     folds = cell_of(SPLITS["random"], on="folds").folds
     tested = [train[train_test_data(fold, data)[0].test_rows] for fold in folds]
-    # The two positive rows of task 0 are in different folds: only the third fold tests
+    # The two positive rows of task 0 are in different folds: only the second fold tests
     # none of them.
     data.y[:, 0] = -1.0
-    data.y[[tested[0][0], tested[1][0]], 0] = 1.0
+    data.y[[tested[0][0], tested[2][0]], 0] = 1.0
     (selection,) = searched(cell_of(SPLITS["random"], on="halving"), data)
     # The other candidate is dropped after a fold.
     assert max(selection.undefined) == 1

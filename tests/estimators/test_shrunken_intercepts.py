@@ -6,7 +6,13 @@ from scipy import sparse
 from scipy.optimize import minimize
 
 from mtlrun.catalog.registry import build
-from mtlrun.estimators import GraphMTL, JointFeatureMTL, TraceNormMTL
+from mtlrun.estimators import (
+    DivideAndConquerRMTL,
+    GraphMTL,
+    JointFeatureMTL,
+    RobustMTL,
+    TraceNormMTL,
+)
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.problem.levels import ShrunkenLevels
 from mtlrun.problem.taskdata import TaskData
@@ -51,6 +57,17 @@ def test_the_fit_minimizes_the_documented_objective(weights):
     assert objective(fitted) == pytest.approx(best.fun, rel=1e-6)
     np.testing.assert_allclose(model.intercept_, best.x[3 * N_TASKS :], atol=1e-3)
     assert model.objective_[-1] == pytest.approx(objective(fitted), rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["fista", "apg", "ladm"])
+def test_all_solvers_find_the_same_intercepts(solver):
+    models = []
+    for name in ("admm", solver):
+        model = RobustMTL(intercepts="shrunken", solver=name, tol=1e-8)
+        models.append(model.fit(X, Y, task_id=IDS))
+    first, second = models
+    np.testing.assert_allclose(first.intercept_, second.intercept_, atol=1e-2)
+    assert first.objective_[-1] == pytest.approx(second.objective_[-1], rel=1e-6)
 
 
 def test_the_ratio_is_the_reml_estimate_of_a_model_with_random_intercepts():
@@ -144,6 +161,12 @@ def test_impossible_cases_are_rejected_with_a_remedy(model, design, y, remedy):
     estimator = build(model).set_params(intercepts="shrunken")
     with pytest.raises(ValueError, match=remedy):
         estimator.fit(design, y, task_id=IDS)
+
+
+def test_blocks_of_tasks_are_rejected():
+    model = DivideAndConquerRMTL(RobustMTL(intercepts="shrunken"), n_blocks=2)
+    with pytest.raises(ValueError, match="free"):
+        model.fit(X, Y, task_id=IDS)
 
 
 def test_sufficient_statistics_are_rejected():

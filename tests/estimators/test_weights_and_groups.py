@@ -289,6 +289,16 @@ class SeenGroups(ClassifierMixin, BaseEstimator):
         return X[:, 1]
 
 
+def test_calibration_counts_a_weight_of_k_as_k_rows():
+    X, y, _, weights = rows(labels=True)
+    model = CalibratedTasks(SeenGroups()).fit(X, y, sample_weight=weights)
+    again = np.repeat(np.arange(len(y)), weights.astype(int))
+    # The scores are the second column, whatever the rows that were fitted.
+    sigmoid = LogisticRegression(C=1e6).fit(X[again][:, [1]], y[again])
+    assert model.slope_ == pytest.approx(sigmoid.coef_[0, 0], rel=1e-3)
+    assert model.offset_ == pytest.approx(sigmoid.intercept_[0], rel=1e-3)
+
+
 def test_probabilities_are_calibrated_on_rows_of_other_groups():
     X, y, _, groups = repeats()
     X[:, 0] = groups

@@ -85,6 +85,45 @@ def test_features_without_coefficients_are_not_listed():
     assert lines[-1] == "  and 1 feature with smaller coefficients"
 
 
+def test_features_are_ranked_within_tasks_and_many_tasks_have_a_range_and_a_median():
+    sizes = np.arange(7.0)
+    # The units of the first target are much smaller than those of the others.
+    coef = np.vstack([1000 * sizes[::-1], np.outer([1, 2, 3, -4], sizes)])
+    estimator = IndependentRidge()
+    estimator.coef_ = coef
+    estimator.intercept_ = np.zeros(5)
+    columns = {"n_features": 7, "names": list("abcdefg")}
+    details = {
+        "task_type": "regression",
+        "design": "shared",
+        "tasks": [f"t{k}" for k in range(5)],
+        "input": columns,
+        "estimator": {"name": "IndependentRidge"},
+    }
+    _, intercept, *lines, rest = prediction_lines(Model(estimator, None, details))
+    assert "0 in every task" in intercept
+    assert [line.split(":")[0].strip() for line in lines] == list("gfedc")
+    for word in ("-24 (t4)", "18 (t3)", "median 6"):
+        assert word in lines[0]
+    assert "-20 (t4)" in lines[1]
+    assert "2 features" in rest
+
+
+def test_of_many_means_those_of_the_first_tasks_are_listed():
+    tasks = np.arange(12)
+    estimator = TaskMean().fit(np.zeros((12, 1)), 2.0 * tasks, task_id=tasks)
+    details = {
+        "task_type": "regression",
+        "design": "ragged",
+        "tasks": [f"t{k}" for k in tasks],
+        "input": {"n_features": 1, "names": ["x"]},
+        "estimator": {"name": "TaskMean"},
+    }
+    _, values = prediction_lines(Model(estimator, None, details))
+    expected = [f"t{k} {2 * k}" for k in range(10)]
+    assert values.strip().split(", ") == [*expected, "and 2 more"]
+
+
 def test_coefficients_of_labels_are_log_odds():
     y = np.where(COLUMNS[:, 1] > 0, 1.0, -1.0)
     model = model_of(TraceNormMTLClassifier(0.1), y, task_type="binary")

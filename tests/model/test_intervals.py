@@ -178,10 +178,10 @@ def test_the_interval_of_few_errors_is_that_of_normal_ones():
 
 def test_the_quantiles_of_dependent_errors_count_the_independent_ones():
     group = np.arange(1000.0)
-    intervals = Intervals(np.ones(1), [group], n_independent=100)
+    intervals = Intervals(np.ones(1), [group], n_independent=79)
     below, above = intervals.ends(np.array([0]), None, 0.95)
-    # The second of 100 independent errors from either end is the 20th of all.
-    assert (below[0], above[0]) == (19.0, 980.0)
+    # Beyond the second of 79 independent errors lie 2.5% of 80; it is the 25th of all.
+    assert (below[0], above[0]) == (24.0, 975.0)
 
 
 def test_a_new_task_has_the_mean_variance_of_the_known_ones():

@@ -19,7 +19,13 @@ from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
 from mtlrun.papers.mtmkl.algorithms import algorithm, algorithm_2, iteration_cost
 from mtlrun.papers.mtmkl.audit import DOMINATED, read_published, table_audit
-from mtlrun.papers.mtmkl.common import CLAIMED_GROUP, make_machines
+from mtlrun.papers.mtmkl.common import (
+    CLAIMED_GROUP,
+    accuracy,
+    fit_candidates,
+    make_machines,
+    split_parts,
+)
 from mtlrun.papers.mtmkl.protocols import (
     N_OUTER_ITERATIONS,
     protocols,
@@ -259,6 +265,9 @@ def test_algorithm_2_runs_on_the_slopes_at_equal_weights(plane):
     assert printed.values["largest"] > 1e9
     assert corrected.values["residual"] < 0.05
     assert corrected.values["iterations"] < 200
+    sizes = corrected.curves["largest weight"]
+    assert (sizes.x[0], sizes.x[-1]) == (1.0, corrected.values["iterations"])
+    assert sizes.y[-1] == corrected.values["largest"]
     assert abs(corrected.values["over_best"]) < 0.1
     assert set(corrected.values) == set(algorithm_2.declaration.quantities)
     with pytest.raises(ValueError, match="variant"):
@@ -498,22 +507,26 @@ def test_without_a_penalty_weights_match_separate_tasks_and_groups_lie_between(
     assert result.values["groups_between"] == sum(1 < n < 4 for n in counts)
 
 
-def test_groups_of_equally_good_candidates_span_those_of_the_first(plane):
-    analysis = kernel_weights(
-        plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(1e-6, 1e-5, 1e4, 1e5)
-    )
-    # Penalties that differ by a factor of ten at either end give the same model.
-    assert analysis.values["ties"] >= 1
-    assert analysis.values["groups_fewest"] <= analysis.values["groups"]
-    assert analysis.values["groups"] <= analysis.values["groups_most"]
-
-
-def test_without_ties_the_range_of_groups_is_one_number(plane):
-    analysis = kernel_weights(
-        plane, seed=1, train=0.3, kernels=KERNELS, C=(1.0,), lam=(0.3,)
-    )
-    assert analysis.values["ties"] == 0
-    assert analysis.values["groups_fewest"] == analysis.values["groups_most"]
+@pytest.mark.parametrize("seed", [0, 3])
+def test_weights_are_those_of_the_best_candidate_on_the_validation_part(plane, seed):
+    C = (0.01, 1.0)
+    lam = (1e-6, 1e-5, 1e4)
+    on_validation, _ = split_parts(plane, 0.2, seed)
+    scores = {}
+    n_groups = {}
+    for candidate, model in fit_candidates(
+        on_validation, C, lam[::-1], KERNELS, tol=1e-4
+    ):
+        scores[candidate] = accuracy(on_validation, model)
+        n_groups[candidate] = count_groups(model.theta_)
+    best = max(product(C, lam), key=scores.__getitem__)
+    tied = [n_groups[c] for c, score in scores.items() if score == scores[best]]
+    values = kernel_weights(
+        plane, seed=seed, train=0.2, kernels=KERNELS, C=C, lam=lam
+    ).values
+    assert (values["chosen_C"], values["chosen_lam"]) == best
+    assert values["ties"] == len(tied) - 1 > 0
+    assert (values["groups_fewest"], values["groups_most"]) == (min(tied), max(tied))
 
 
 @pytest.mark.parametrize(

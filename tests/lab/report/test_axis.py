@@ -48,7 +48,10 @@ def sweep(maker):
     return maker
 
 
-def test_curves_have_means_and_standard_deviations_over_the_splits(sweep):
+@pytest.mark.parametrize(("unit", "name"), [(1, "AUC"), (100, "AUC (%)")])
+def test_curves_have_means_and_standard_deviations_over_the_splits(sweep, unit, name):
+    if unit == 100:
+        sweep.config["table"] = {"percent": True}
     (figure,) = build_report(sweep.write()).figures
     assert (figure.name, figure.axis, figure.values, figure.log) == (
         "alpha",
@@ -58,15 +61,15 @@ def test_curves_have_means_and_standard_deviations_over_the_splits(sweep):
     )
     auc, seconds = figure.panels
     assert [auc.quantity, auc.log, seconds.quantity, seconds.log] == [
-        "AUC",
+        name,
         False,
         "seconds to fit",
         True,
     ]
     complete, broken, _ = auc.curves
     assert complete.x == [2, 4]
-    assert complete.y == pytest.approx([0.71, 0.81])
-    assert complete.spread == pytest.approx([0.02 / math.sqrt(2)] * 2)
+    assert complete.y == pytest.approx([0.71 * unit, 0.81 * unit])
+    assert complete.spread == pytest.approx([0.02 * unit / math.sqrt(2)] * 2)
     assert (broken.label, broken.x) == ("APG-RMTL", [2])
     assert seconds.curves[0].y == [1.0, 2.0]
 

@@ -61,11 +61,14 @@ def test_only_numbers_that_agree_are_discs(compared):
 
 
 def test_numbers_in_percent_are_drawn_in_percent(compared):
+    _, (shares,) = figures_of(compared.fill().write())
     compared.config["table"] = {"percent": True}
-    _, (figure,) = figures_of(compared.fill().write())
+    _, (figure,) = figures_of(compared.write())
     first = figure.pairs[0]
     assert first.published == pytest.approx(70.05)
-    assert first.ours == pytest.approx(70.0, abs=2)
+    assert first.ours == pytest.approx(100 * shares.pairs[0].ours)
+    assert first.std == pytest.approx(100 * shares.pairs[0].std)
+    assert first.std > 0
     assert figure.panels[0].axis == "AUC (%)"
 
 
