@@ -19,7 +19,7 @@ import time
 import traceback
 import warnings
 import zlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -55,8 +55,9 @@ RESULTS = Path(__file__).parents[1] / "results"
 STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
 
 #: A test of all methods runs with one in so many of the methods whose stored solutions
-#: have not changed, and the next test with others; with ``--all-pairs``, with all.
-SETTLED_PER_TEST = 3
+#: have not changed, and with as many as its other arguments have values; the next test
+#: with others. With ``--all-pairs``, with all.
+SETTLED_PER_TEST = 6
 
 #: Time limit for a process to end, in seconds.
 PATIENCE = 240
@@ -181,6 +182,44 @@ def methods_among(values: Iterable[object]) -> set[str]:
     return names & set(METHODS)
 
 
+def _names_of_arguments(marker: pytest.Mark) -> list[str]:
+    """Return the arguments of a marker ``parametrize``."""
+    names = marker.args[0]
+    return names.replace(",", " ").split() if isinstance(names, str) else list(names)
+
+
+def _left_out_combinations(items: Iterable[pytest.Item]) -> set[pytest.Item]:
+    """Return the tests that the marker ``cover`` without arguments leaves out.
+
+    It stands above several ``parametrize``. Each of their values stays in as many
+    combinations as `cover` says.
+    """
+    tests: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        marker = item.get_closest_marker("cover")
+        if marker is not None and not marker.kwargs:
+            tests[item.nodeid.partition("[")[0]].append(item)
+    left_out = set()
+    for cases in tests.values():
+        values = {}
+        positions = []
+        for marker in cases[0].iter_markers("parametrize"):
+            names = _names_of_arguments(marker)
+            # The same objects in all combinations, which need not be hashable.
+            objects = [
+                tuple(id(case.callspec.params[n]) for n in names) for case in cases
+            ]
+            numbers = {key: i for i, key in enumerate(dict.fromkeys(objects))}
+            values[names[0]] = range(len(numbers))
+            positions.append([numbers[key] for key in objects])
+        (n_times,) = cases[0].get_closest_marker("cover").args or (1,)
+        kept = set(covering_combinations(values, n_times))
+        for case, combination in zip(cases, zip(*positions, strict=True), strict=True):
+            if combination not in kept:
+                left_out.add(case)
+    return left_out
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
@@ -194,7 +233,13 @@ def pytest_collection_modifyitems(
     n_combinations: Counter[str] = Counter()
     kept = []
     left_out = []
+    uncovered = set()
+    if not config.getoption("all_pairs"):
+        uncovered = _left_out_combinations(items)
     for item in items:
+        if item in uncovered:
+            left_out.append(item)
+            continue
         marker = item.get_closest_marker("every")
         if marker is None or config.getoption("all_pairs"):
             kept.append(item)
@@ -268,6 +313,8 @@ def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> Non
     arguments; with ``--all-pairs``, all are. Of settled methods, one in
     `SETTLED_PER_TEST` runs; each test begins with another one.
     """
+    if not marker.kwargs:
+        return  # Chosen among the combinations of several ``parametrize``, later.
     has_all = metafunc.config.getoption("all_pairs")
     settled = metafunc.config.settled_methods
 
@@ -277,12 +324,20 @@ def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> Non
     values = {argument: list(options) for argument, options in marker.kwargs.items()}
     combinations = covering_combinations(values, *marker.args, is_complete=is_complete)
     cases = []
+    occurring: set[tuple[str, str]] = set()
     n_settled = zlib.crc32(metafunc.function.__name__.encode())
     for combination in combinations:
         methods = methods_among(combination)
         is_settled = bool(methods) and methods <= settled
-        if not is_settled or has_all or n_settled % SETTLED_PER_TEST == 0:
+        others = {
+            (argument, str(value))
+            for argument, value in zip(values, combination, strict=True)
+            if not methods_among([value])
+        }
+        is_sampled = n_settled % SETTLED_PER_TEST == 0 or not others <= occurring
+        if not is_settled or has_all or is_sampled:
             cases.append(pytest.param(*combination))
+            occurring |= others
         n_settled += is_settled
     metafunc.parametrize(tuple(values), cases, ids=_name_of)
 

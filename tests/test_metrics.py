@@ -353,6 +353,7 @@ def small_problem():
     return rng.integers(0, 100, (40, 3)), rng.integers(0, 100, (40, 3))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("function", [*VALUED, *LABELLED])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "uint64", "float16", object])
 def test_numbers_of_any_type_score_like_floats(function, dtype):
@@ -397,6 +398,7 @@ def test_binary_labels_are_signs_zeros_and_ones_or_booleans(function):
         np.testing.assert_allclose(function(labels, scores), expected)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("function", [*SCORED, m.f1_per_task])
 @pytest.mark.parametrize("labels", [[1, 2], [-1, 0], [0, 5], [0.5, 1], ["no", "yes"]])
 def test_other_binary_labels_are_rejected_by_name(function, labels):
@@ -434,6 +436,7 @@ def test_a_scorer_accepts_labels_of_any_type():
         scorer(LinearRegression().fit(X, y + 1.0), X, y + 1.0)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("how", ["task", "sample"])
 @pytest.mark.parametrize("metric", ["rmse", "r2", "explained_variance"])
 def test_a_scorer_counts_a_weight_of_k_as_k_rows(metric, how):

@@ -130,6 +130,7 @@ def test_rows_with_names_of_their_own_are_rejected_before_a_frame_is_built(
     assert "column 0" in answer.json()["detail"]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("name", ["age", "school", "prior_score"])
 @pytest.mark.parametrize(
     "value", [None, True, False, 0, -(2**63), 2**63 - 1, 1e300, -0.5, "", "x", "1,5"]

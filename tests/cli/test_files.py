@@ -60,6 +60,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("command", ["validate", "reproduce", "show", "status"])
 @pytest.mark.parametrize("name", BROKEN)
 def test_errors_in_files_are_located(

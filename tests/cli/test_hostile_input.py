@@ -74,6 +74,7 @@ def _harmless(result, code=2):
     return result.output
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     "id",
     [

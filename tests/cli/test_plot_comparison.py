@@ -66,6 +66,7 @@ def test_the_verdict_is_the_default_figure(mtlrun, comparison):
         assert "<svg" in file.read()
 
 
+@pytest.mark.cover
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["predictions", "tasks", "heatmap", "shrinkage"])
 @pytest.mark.parametrize(

@@ -420,6 +420,7 @@ def test_a_bad_file_is_named_with_its_column(tmp_path, name):
             read(tmp_path, pool, **RAGGED)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(("column", "roles"), [("x1", RAGGED), ("y2", SHARED)])
 @pytest.mark.parametrize("values", [[np.inf, np.inf], [-np.inf, np.inf], [np.nan] * 2])
 def test_the_first_row_without_a_number_is_named(tmp_path, column, roles, values):

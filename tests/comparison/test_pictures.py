@@ -660,6 +660,7 @@ def test_saved_figures_show_the_numbers_of_the_result(labels, tmp_path):
     )
 
 
+@pytest.mark.cover
 @pytest.mark.slow
 @pytest.mark.parametrize("file", ["pictures.json", "predictions.npz"])
 @pytest.mark.parametrize("content", ["", "{}", '{"tasks": 3}'])

@@ -196,6 +196,7 @@ def scored(data, scores, names):
     return part.score(model, scores, names, "task")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("needs", ["value", "score", "label"])
 @pytest.mark.parametrize("is_ragged", [True, False])
 def test_integer_weights_equal_repeated_rows_in_all_scores(needs, is_ragged):
@@ -303,6 +304,7 @@ TUNED = [
 ]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(("model", "is_classifier"), TUNED)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_weight_of_0_removes_a_row_from_tuned_baselines(model, is_classifier, seed):

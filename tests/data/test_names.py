@@ -239,6 +239,7 @@ def test_times_and_durations_are_rejected(texts):
         make_dataset(table_of_frame(frame), Roles(targets=("y",), task="task"))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("separator", [";", "\t"])
 @pytest.mark.parametrize(
     ("cells", "first"),
@@ -262,6 +263,7 @@ def test_an_ambiguous_thousands_separator_is_rejected(
         read_table(tmp_path / "t.csv")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     "form", ["{:,.1f} €", "{:_.1f}", "${:,.2f}", "CHF {:.2f}", "{:.1f} kg", "{:.1f}%"]
 )
@@ -577,6 +579,7 @@ def test_different_names_do_not_resemble_each_other(unknown, name):
 HUGE = [10**400, -(10**400), 10**5000]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("huge", HUGE, ids=["long", "negative", "longer"])
 @pytest.mark.parametrize("column", ["x", "t", "y"])
 @pytest.mark.parametrize("others", [[1, 2], [0.5, None], ["a", "b"]])

@@ -39,6 +39,7 @@ def test_numbers_whose_squares_are_finite_are_accepted(value):
     check_read(_set(sparse.csr_matrix(np.nan_to_num(X))), "a set")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_matrix, sparse.csc_array])
 @pytest.mark.parametrize(
     ("value", "words"), [(1e200, "contains 1e+200"), (-3e151, "contains -3e+151")]

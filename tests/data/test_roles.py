@@ -41,6 +41,7 @@ def marks(n=24, tasks=3):
 LIST_ROLES = ["targets", "drop", "categorical", "keep", "task_order", "also_grouped_by"]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("role", LIST_ROLES)
 @pytest.mark.parametrize("kind", [pd.Index, np.array, pd.Series, list, iter])
 def test_lists_of_columns_may_be_of_any_kind(role, kind):

@@ -156,6 +156,7 @@ def test_shuffle_split_takes_its_fraction_of_each_task(
                 )
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("validation", [0.1, 0.3, 0.49])
 @pytest.mark.parametrize("kind", ["random", "kfold", "published"])
 def test_no_task_loses_its_last_row_to_validation(kind: str, validation: float) -> None:

@@ -124,6 +124,7 @@ def test_labels_that_test_rows_lack_stay_classes():
     assert len(data.tasks) == 9
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("value", ["high", "3 (approx.)"])
 @pytest.mark.parametrize("mixed", ["error", "categories"])
 @pytest.mark.parametrize("column", ["a", "score"])

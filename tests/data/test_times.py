@@ -130,6 +130,7 @@ def test_training_rows_have_the_same_times_in_files_and_frames(tmp_path, form, s
     assert of_file.clock.times == of_frame.clock.times
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     "form", ["%Y-%m-%d", "%d.%m.%y", "%m/%d/%y", "%d-%b-%y", "%d %B %Y"]
 )

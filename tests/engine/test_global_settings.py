@@ -27,6 +27,7 @@ def cells():
     return X
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("kind", ["standardize", "max-abs", "min-max", "unit-rows"])
 def test_scaled_features_are_the_same_arrays(kind, settings):
@@ -39,6 +40,7 @@ def test_scaled_features_are_the_same_arrays(kind, settings):
     np.testing.assert_array_equal(features, expected)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_table_features_are_the_same_arrays(is_sparse, settings):

@@ -417,6 +417,7 @@ def test_labels_may_be_objects(ragged, labels):
     assert model.score(X, y, task_id=ids) == expected.score(X, plain, task_id=ids)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=["None", "NaN", "NA"])
 @pytest.mark.parametrize("labels", OBJECTS.values(), ids=OBJECTS)
 def test_two_dimensional_object_labels_may_be_missing(ragged, labels, missing):

@@ -47,6 +47,7 @@ def stacked(X, Y):
 # ---------------------------------------------------------------- oracles
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("shape", [(40, 6), (15, 25)])
@@ -161,6 +162,7 @@ MODELS = [cls(2.0) for cls in REGRESSORS] + [
 ]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("model", MODELS, ids=str)
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 def test_the_objective_is_the_documented_one_and_the_gap_certifies_it(model, solver):
@@ -217,6 +219,7 @@ def test_weights_are_repetitions_and_layouts_agree(model):
     assert_allclose(ragged.coef_[[2, 0, 1]], expected, **tolerance)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("cls", CLASSIFIERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_tasks_of_a_single_class_are_fitted(cls, loss):
@@ -329,6 +332,7 @@ def test_invalid_parameters_are_reported(params, message):
         SparseMTLClassifier(**params).fit(X, Y)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("cls", REGRESSORS + CLASSIFIERS)
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("rows", [1, 2])

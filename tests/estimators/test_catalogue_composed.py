@@ -241,6 +241,7 @@ def test_classifiers_predict_classes_and_probabilities():
         assert hasattr(fitted, "predict_proba") == (model.loss == "logistic")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("model", REGRESSORS, ids=str)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_intercepts_are_not_penalized(model, intercept):

@@ -441,6 +441,7 @@ def test_coclus_with_a_ridge_is_ridge_regression_if_its_parts_are_free():
     )
 
 
+@pytest.mark.cover
 @pytest.mark.slow
 @pytest.mark.parametrize("low_rank", [1.0, 10.0, 100.0])
 @pytest.mark.parametrize("seed", range(3))

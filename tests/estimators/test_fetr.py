@@ -111,6 +111,7 @@ def test_weights_are_repetitions():
 # ---------------------------------------------------------------- bad input
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("model", BOTH, ids=str)
 @pytest.mark.parametrize(
     ("params", "message"),

@@ -44,6 +44,7 @@ def tasks():
 # ---------------------------------------------------------------- limits
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("solver", ["dcd", "newton"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("coupling", [0.0, 1e-9])
@@ -60,6 +61,7 @@ def test_without_coupling_the_tasks_are_independent(tasks, loss, solver, couplin
         assert_allclose(model.coef_[k], alone.coef_[0], atol=1e-4)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("solver", ["dcd", "newton"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("graph", ["all", [[0, 1, 0], [1, 0, 2], [0, 2, 0]]])
@@ -104,6 +106,7 @@ def test_rows_of_the_graph_are_the_sorted_tasks(tasks):
 # ---------------------------------------------------------------- fits
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 @pytest.mark.parametrize("variant", ["block", "paper", "corrected", "block-printed"])
 def test_variants_and_solvers_agree(tasks, loss, variant):

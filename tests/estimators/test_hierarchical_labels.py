@@ -387,6 +387,7 @@ SEPARATED = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("ridge", [0, 1.0])
 @pytest.mark.parametrize("case", SEPARATED)
 def test_columns_that_separate_classes_without_a_prior_are_named(case, ridge):

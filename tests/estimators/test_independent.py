@@ -52,6 +52,7 @@ def problem(n, d, T, seed=0, labels=False):
 # ---------------------------------------------------------------- oracles
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("shape", [(30, 5), (12, 20)])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
@@ -267,6 +268,7 @@ def test_convergence_does_not_warn():
             assert model.fit(X, Y).converged_
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize(("n", "d"), [(40, 6), (12, 30), (30, 200)])
@@ -300,6 +302,7 @@ def test_lasso_has_the_objective_of_scikit_learn(n, d, intercept, weighted):
             )
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(
     ("rows", "features", "alpha"),

@@ -55,6 +55,7 @@ def assert_same_certificate(model, dense):
     assert_allclose(model.coef_, dense.coef_, atol=1e-4)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("sparsity", [0.0, 0.3])
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("graph", ["mean", "chain"])
@@ -69,6 +70,7 @@ def test_named_graphs_equal_their_matrices(graph, solver, sparsity):
     assert_same_certificate(model, dense)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("sparsity", [0.0, 0.3])
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 @pytest.mark.parametrize("graph", ["mean", "chain"])
@@ -97,6 +99,7 @@ def test_sparse_graphs_work_for_classifiers_and_chains_of_targets():
     assert chain.gap_ <= 1e-10
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("graph", ["all", "sparse"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 def test_svms_of_equally_similar_tasks_match_their_matrix(graph, loss):
@@ -156,6 +159,7 @@ def test_three_thousand_labels_are_fitted(n_labels):
 # ---------------------------------------------------------- ridge without Gram matrices
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 50.0])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

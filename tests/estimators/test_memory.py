@@ -128,6 +128,7 @@ def test_the_estimate_bounds_a_fit_of_many_rows_of_many_tasks(model):
     check_bounds(clone(model), *make("many rows"))
 
 
+@pytest.mark.cover
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("shape", ["many tasks", "many features"])

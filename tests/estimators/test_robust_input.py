@@ -31,6 +31,7 @@ def models(solver="auto"):
     return [base, DivideAndConquerRMTL(base, 2)]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("model", models(), ids=lambda m: type(m).__name__)
 @pytest.mark.parametrize("sparse", [False, True])
@@ -55,6 +56,7 @@ def test_a_task_without_targets_is_rejected(model):
         model.fit(X, Y)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("params", "message"),
     [
@@ -73,6 +75,7 @@ def test_parameters_out_of_range_are_rejected(params, message, divide):
         (DivideAndConquerRMTL(base, 2) if divide else base).fit(*problem())
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("shape", [(1, 4, 3), (6, 1, 3), (6, 4, 1), (1, 1, 1)])
 def test_one_row_one_feature_and_one_task_are_fitted(solver, shape):
@@ -117,6 +120,7 @@ def test_every_solver_warns_about_a_degenerate_lam(lam):
 # ---------------------------------------------------------------- sparse designs
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("shape", [(400, 20), (20, 400)])
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", ["squared", "squared_hinge"])

@@ -203,7 +203,7 @@ def test_invalid_input_is_rejected_by_name(matrix, name, case):
         matrix.fit(model, data | change(data))
 
 
-@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.cover(name=REGRESSORS)
 def test_targets_whose_squares_overflow_are_rejected(matrix, name):
     for layout in ("shared", "ragged"):
         data = matrix.arrange(name, layout, *matrix.problem())
@@ -216,8 +216,8 @@ def test_targets_whose_squares_overflow_are_rejected(matrix, name):
                 matrix.fit(matrix.make(name), data | {"y": factor * y})
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, info in METHODS.items() if info.kind == "classifier"]
+@pytest.mark.cover(
+    name=[name for name, info in METHODS.items() if info.kind == "classifier"]
 )
 def test_labels_that_are_not_two_classes_are_rejected(matrix, name):
     data = matrix.arrange(name, "ragged", *matrix.problem())

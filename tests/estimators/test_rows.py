@@ -72,6 +72,7 @@ def test_every_method_reads_rows_as_its_fit_does(name, layout):
     check(model, *problem(layout, METHODS[name].kind == "classifier", weighted=True))
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize(

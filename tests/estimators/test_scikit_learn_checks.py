@@ -83,45 +83,44 @@ VARIANTS = [
 ]
 
 
-#: A settled method runs one of every n checks, the next method the next ones. All checks
-#: with ``--all-pairs``, of new methods, and of these two.
-CHECKS_PER_RUN = 39
-COMPLETE = ("TraceNormMTL", "TraceNormMTLClassifier")
-
-
-def cases_of(estimator, position, has_all):
-    """Yield the test cases of an estimator.
-
-    Parameters
-    ----------
-    estimator : estimator
-    position : int
-        Position among the estimators; each has other checks.
-    has_all : bool
-        Whether to run all checks instead of one of every `CHECKS_PER_RUN`.
-    """
+def checks_of(estimator):
+    """Return the checks of an estimator, with the numbers and models that they need."""
     generator = estimator_checks_generator(estimator, mark=None)
-    for number, (model, check) in enumerate(generator):
-        name = check.func.__name__
-        if type(model).__name__ in PRECISIONS and name in WEIGHTS_ARE_COUNTS:
-            continue
-        if has_all or (number - position) % CHECKS_PER_RUN == 0:
-            case = f"{model}-{name}{position}-{number}"
-            yield pytest.param(model, check, id=case)
+    return [
+        (number, model, check)
+        for number, (model, check) in enumerate(generator)
+        if type(model).__name__ not in PRECISIONS
+        or check.func.__name__ not in WEIGHTS_ARE_COUNTS
+    ]
 
 
 def pytest_generate_tests(metafunc):
+    """Run each check with an estimator, and each estimator with a check.
+
+    All checks with ``--all-pairs``, and of new methods.
+    """
     if "check" not in metafunc.fixturenames:
         return
-    cases = []
     has_all = metafunc.config.getoption("all_pairs")
-    for position, name in enumerate(REGISTERED):
-        model = build({"estimator": name, "params": SETTINGS.get(name, {})})
-        is_new = name not in metafunc.config.settled_methods
-        is_complete = has_all or is_new or name in COMPLETE
-        cases += cases_of(model, position, is_complete)
-    for position, model in enumerate(VARIANTS, len(REGISTERED)):
-        cases += cases_of(model, position, has_all)
+    settled = metafunc.config.settled_methods
+    models = [
+        build({"estimator": name, "params": SETTINGS.get(name, {})})
+        for name in REGISTERED
+    ]
+    cases = []
+    checked = set()
+    for position, estimator in enumerate([*models, *VARIANTS]):
+        checks = checks_of(estimator)
+        name = type(estimator).__name__
+        if not has_all and (position >= len(models) or name in settled):
+            unchecked = [
+                row for row in checks if row[2].func.__name__ not in checked
+            ] or checks
+            checks = [unchecked[position % len(unchecked)]]
+        for number, model, check in checks:
+            checked.add(check.func.__name__)
+            case = f"{model}-{check.func.__name__}{position}-{number}"
+            cases.append(pytest.param(model, check, id=case))
     metafunc.parametrize(("estimator", "check"), cases)
 
 

@@ -7,6 +7,7 @@ from sklearn.base import clone
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize(
     "model",

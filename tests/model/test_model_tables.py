@@ -102,6 +102,7 @@ def _state(tree, field, place, value):
     tree.__setstate__(state)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     "kind", [ExtraTreesRegressor, RandomForestRegressor, GradientBoostingRegressor]
 )
@@ -158,6 +159,7 @@ def test_a_nested_forest_cannot_hide_the_features_of_its_tree():
         check_indices(boosted, "model.skops", REMEDY)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("algorithm", ["kd_tree", "ball_tree"])
 @pytest.mark.parametrize(
     ("table", "change"),

@@ -47,6 +47,7 @@ def test_the_coupling_matrix_is_the_inverse_and_averages(seed, n_tasks, strength
     assert_allclose(F @ F.T, M, atol=1e-12)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("A", [CHAIN, np.full((3, 3), 0.7), np.zeros((1, 1))])
 @pytest.mark.parametrize("strength", [0.0, 0.3, 5.0])
 def test_equal_similarities_take_the_short_form(A, strength):

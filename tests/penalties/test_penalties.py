@@ -77,6 +77,7 @@ def test_prox_value_is_the_value_at_the_prox(penalty_class):
     assert value == pytest.approx(penalty.value(V), rel=1e-12)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("penalty_class", ALL)
 @pytest.mark.parametrize("alpha", [-1.0, np.nan, np.inf])
 def test_the_strength_must_be_finite_and_not_negative(penalty_class, alpha):

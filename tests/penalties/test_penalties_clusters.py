@@ -23,6 +23,7 @@ def matrix(seed=0, d=4, T=6):
     return np.random.default_rng(seed).normal(size=(d, T))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("p", PENALTIES, ids=lambda p: repr(p)[:30])
 @pytest.mark.parametrize("step", [0.1, 1.0, 7.0])
 def test_the_prox_is_optimal(p, step):

@@ -179,6 +179,7 @@ def test_numbers_of_parts_and_penalties_must_agree(rng):
 # ---------------------------------------------------------------------- free intercepts
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("loss", [SquaredLoss(), LogisticLoss(), SquaredHingeLoss()])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_free_intercepts_require_sums_of_zero(rng, loss, weighted):
@@ -221,6 +222,7 @@ def test_a_task_of_a_single_class_has_an_intercept(rng):
 # ---------------------------------------------------------------- unpenalized parts
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("penalty_class", [L1, L12, TraceNorm, SquaredFrobenius])
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked", "weights", "sparse"])

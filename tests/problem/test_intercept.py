@@ -106,6 +106,7 @@ def test_centered_targets_stay_zero_where_masked():
     assert np.all(centre(data).data.targets[~data.observed] == 0)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("name", PROBLEMS)
 @pytest.mark.parametrize("loss_class", LOSSES.values())
 def test_the_optimal_intercept_minimizes(name, loss_class):
@@ -146,6 +147,7 @@ def test_extreme_predictions_have_an_optimal_intercept():
         assert abs(data.sum_by_task(loss.gradient(z + b, data.targets))[0]) < 1e-9
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("loss", [LogisticLoss(), SquaredHingeLoss(), HingeLoss()])
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_a_task_of_a_single_class_has_zero_loss(loss, label):

@@ -24,6 +24,7 @@ def test_losses_are_registered():
     assert all(LOSSES[name](2.0).scale == 2.0 for name in LOSSES)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("loss_class", LOSSES.values())
 @pytest.mark.parametrize("scale", [0.0, -1.0, np.nan, np.inf])
 def test_the_scale_must_be_positive(loss_class, scale):
@@ -89,6 +90,7 @@ def test_the_logistic_loss_is_stable_for_huge_margins():
     assert prox[3] - 1e3 / (1 + np.exp(prox[3])) == pytest.approx(-800.0, rel=1e-12)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("loss_class", LOSSES.values())
 @pytest.mark.parametrize("step", [1e-3, 1.0, 1e3])
 def test_the_prox_matches_a_scalar_search(loss_class, step):

@@ -115,6 +115,7 @@ def test_ragged_tasks_have_separate_gram_matrices(rng, sparse):
         )
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("shape", [(12, 5), (5, 12)])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -467,6 +467,7 @@ CERTIFIED = ["SparseMTL", "JointFeatureMTL", "TraceNormMTL", "RobustMTL", "Dirty
 CERTIFIED += ["GraphMTL", "FusedMTL", "TemporalGroupLasso", "ClusteredMTL", "MTRL"]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["ragged", "shared"])
 @pytest.mark.parametrize("method", CERTIFIED)
 def test_the_gap_of_an_unfinished_run_has_no_unit(method, layout):

@@ -35,6 +35,7 @@ def shared(rng, d, T, sparse, weighted):
     )
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("make", [ragged, shared])
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -325,6 +325,7 @@ def test_constant_columns_do_not_count_as_small():
     ]
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("model", [HierarchicalMTL, HierarchicalMTLClassifier])
 @pytest.mark.parametrize("offset", [0.0, 1e3, 1e6, 1e9, 1e12])
 def test_a_hierarchical_model_uses_a_feature_far_from_zero_or_reports_that_it_does_not(

@@ -110,6 +110,7 @@ def test_the_optimum_matches_cvxpy(loss):
         assert_allclose(result.W, W.value, atol=2e-3)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -178,6 +179,7 @@ def test_the_landmine_optimum_is_reached():
 # ---------------------------------------------------------------- certificates
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("intercept", [False, True])
 @pytest.mark.parametrize("tol", [1e-1, 1e-7])
 @pytest.mark.parametrize("loss", LOSSES)
@@ -257,6 +259,7 @@ def test_the_printed_step_is_shorter():
 # ---------------------------------------------------------------- layouts
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("form", ["block", "example"])
 @pytest.mark.parametrize(
@@ -290,6 +293,7 @@ def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
         )
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_shared_design_equals_the_stacked_one(solver, loss):
@@ -316,6 +320,7 @@ def test_a_shared_design_equals_the_stacked_one(solver, loss):
     assert 0 <= primal - dual + 1e-12 <= 1e-9 * max(1, primal)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_are_repetitions(solver, loss):
@@ -333,6 +338,7 @@ def test_weights_are_repetitions(solver, loss):
     assert first.objective[-1] == pytest.approx(second.objective[-1], rel=1e-9)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rows_of_zeros_and_equal_rows_are_handled(solver, loss):
@@ -419,6 +425,7 @@ def test_rounding_ends_a_run_with_an_unreachable_tolerance(solver):
     assert result.converged or "accuracy of floats" in result.message
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("change", "message"),
     [

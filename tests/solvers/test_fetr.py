@@ -200,6 +200,7 @@ def test_an_unknown_method_is_rejected():
 # ---------------------------------------------------------------- precision matrices
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("rank", [1, 2, 4])
 @pytest.mark.parametrize("count", [3, 7])
 @pytest.mark.parametrize("box", [(0.01, 100.0), (0.5, 2.0)])
@@ -276,6 +277,7 @@ def objective_by_definition(data, W, b, S1, S2, eta, rho):
     return loss + eta * np.sum(W**2) + rho * prior
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_objective_is_that_of_the_paper_and_never_increases(layout, intercept):
@@ -397,6 +399,7 @@ def test_an_increasing_objective_is_an_error(monkeypatch):
         solve_fetr(make_data("shared"), 1.0, 1.0, accelerate=False)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("name", ["eta", "rho"])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan])
 def test_strengths_must_be_positive(name, value):
@@ -453,6 +456,7 @@ def ill_conditioned_data(seed):
     return TaskData.from_stacked(X, y, ids)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("fudge", [0.0, 1e-3])
 @pytest.mark.parametrize("rho", [0.1, 1.0, 10.0])

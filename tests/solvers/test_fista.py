@@ -66,6 +66,7 @@ def test_the_optimum_matches_cvxpy(small, layout, loss, model):
         )  # The dual value is below the optimum.
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     "layout",
     ["shared", "sparse", "weighted", "ragged", "ragged-weighted", "cell-weighted"],

@@ -72,6 +72,7 @@ def compressed(layout):
 # ---------------------------------------------------------------------- derivatives
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("shrink", [False, True])
 @pytest.mark.parametrize("method", ["reml", "ml"])
 @pytest.mark.parametrize("layout", ["ragged", "shared", "short", "masked"])
@@ -370,6 +371,7 @@ def test_the_posterior_is_that_of_one_large_regression():
 # ---------------------------------------------------------------------- sums
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["ragged", "shared", "masked"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_statistics_of_chunks_have_the_likelihood_of_the_rows(layout, intercept):

@@ -64,6 +64,7 @@ def common(problem, name):
     )
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("shrink", [False, True])
 @pytest.mark.parametrize("method", ["reml", "ml"])
 @pytest.mark.parametrize("shared", [False, True])

@@ -66,6 +66,7 @@ def gap_of(designs, coupling, y, cost, alpha):
     return point.gap / max(1.0, point.primal)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("graph", GRAPHS)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("precompute", [True, False])
@@ -98,6 +99,7 @@ def test_the_optimum_matches_three_other_solvers(graph, kind, precompute):
     assert solution.objective[-1] == pytest.approx(exact.primal, rel=1e-9)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 8}])
 @pytest.mark.parametrize("precompute", [True, False])
 def test_strings_equal_their_features(options, precompute):
@@ -127,6 +129,7 @@ def test_strings_equal_their_features(options, precompute):
     )
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("least", "most", "cache"), [(6, 10, 1e-9), (6, 10, 0.002), (20, 40, 200)]
 )

@@ -24,6 +24,7 @@ rng = np.random.default_rng(0)
 X, Z = rng.normal(size=(12, 3)), rng.normal(size=(7, 3))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("kernel", "oracle"),
     [
@@ -41,6 +42,7 @@ def test_values_match_scikit_learn(kernel, oracle, kind):
     assert_allclose(kernel(kind(X), kind(Z)), oracle, atol=1e-12)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("kernel", default_kernels())
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
 def test_normalized_kernels_have_a_diagonal_of_one_and_are_semidefinite(kernel, kind):

@@ -44,6 +44,7 @@ def strength(data, penalty, share):
     return penalty(share * penalty(1.0).dual_norm(LOSS.scale * X.T @ (w[:, None] * Y)))
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted"])
 @pytest.mark.parametrize("penalty", [L21(0.6), L1(0.4)], ids=["rows", "entries"])

@@ -37,6 +37,7 @@ def exact(slopes, curvature, lam):
     return W.value, task.value
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("lam", [0.01, 0.2, 0.6, 3.0])
 @pytest.mark.parametrize("curvature", [0.0, 0.5, 8.0])
 def test_the_theta_step_matches_a_general_solver(lam, curvature):

@@ -27,6 +27,7 @@ def designs(data, fit_intercept):
     return out
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_squared_loss_is_diagonal_in_the_coordinates(small, layout, fit_intercept):
@@ -47,6 +48,7 @@ def test_the_squared_loss_is_diagonal_in_the_coordinates(small, layout, fit_inte
     assert_allclose(fitted, expected, rtol=1e-10)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_lift_is_an_isometry_and_unexplained_is_the_least_squares_residual(
@@ -69,6 +71,7 @@ def test_lift_is_an_isometry_and_unexplained_is_the_least_squares_residual(
     assert rotation.unexplained == pytest.approx(residual, rel=1e-8, abs=1e-10)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "ragged", "short"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_scores_and_pull_are_adjoint_and_predict(small, layout, fit_intercept):
@@ -87,6 +90,7 @@ def test_scores_and_pull_are_adjoint_and_predict(small, layout, fit_intercept):
     )
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_the_slope_matches_the_rows_and_needs_no_basis_of_many_features(
@@ -102,6 +106,7 @@ def test_the_slope_matches_the_rows_and_needs_no_basis_of_many_features(
     assert "basis" not in rotation.__dict__ or data.n_rows >= data.n_features
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("factor", [1 + 1e-4, 1 - 1e-4])
 def test_inexact_squares_do_not_agree_with_the_rows(small, layout, factor):
@@ -135,6 +140,7 @@ def test_uncentered_intercepts_predict_the_same(small):
     assert_allclose(prepare(data).uncentred(W, b), b)
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("shape", [(30, 8), (8, 30)])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -183,6 +189,7 @@ def test_a_design_of_zeros_has_an_empty_basis(shape):
     assert_allclose(rotation.rotate(np.ones((shape[1], 2))) * rotation.squares, 0.0)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_retarget_equals_a_fresh_rotation(small, layout, fit_intercept):

@@ -213,6 +213,7 @@ def test_machine_code_of_earlier_sources_is_removed_when_unused(modules):
     assert not old.exists()
 
 
+@pytest.mark.cover
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])

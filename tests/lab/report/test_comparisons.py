@@ -113,6 +113,7 @@ def judge(claim, evidence):
 # --- limits
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("kind", "rows", "found"),
     [
