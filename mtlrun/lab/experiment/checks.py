@@ -233,7 +233,9 @@ def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Fi
         check_method = _check_fit
     for i, method in enumerate(as_list(sections.methods)):
         if isinstance(method, dict):
-            yield from check_method(read_sections(MethodEntry, method), ("methods", i), data)
+            yield from check_method(
+                read_sections(MethodEntry, method), ("methods", i), data
+            )
     cards = card_paths(data_directory(data_dir))
     yield from _check_names(data, cards)
     yield from _check_metrics_of_numbers(data, cards)
