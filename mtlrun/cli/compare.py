@@ -423,16 +423,16 @@ def _say_lines(lines: list[str]) -> None:
 
 def show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
     """Print which files were written, and the next commands."""
-    from mtlrun.comparison.leaderboard import selection_note
+    from mtlrun.comparison.leaderboard import next_steps
     from mtlrun.model.files import trust_options
 
     model = folder / "model"
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
     say(f"report: {folder / 'leaderboard.html'}")
     say(f"best model, {result.saved}: {model}")
-    note = selection_note(result.board)
-    if note:
-        say_prose(note)
+    for step in next_steps(result.board):
+        if not step.startswith(f"{result.saved} has the best score"):
+            say_prose(step)
     say(f"predict new rows: {' '.join(filter(None, command))}")
     if not explain:
         return

@@ -280,10 +280,16 @@ def next_steps(board: Leaderboard) -> list[str]:
             f"{simple.label} has the best score of the models without multi-task "
             "learning."
         ]
-    text = (
-        selection_note(board)
-        or f"{multitask.label} has the best score of the multi-task methods."
-    )
+    text = f"{multitask.label} has the best score of the multi-task methods"
+    times_selected = board.answer.times_selected.get(MULTITASK)
+    if times_selected and most_frequent(times_selected) != multitask.label:
+        # Another method than the advised one may be best on the test rows.
+        text = (
+            f"{most_frequent(times_selected)} was selected most often by inner "
+            f"cross-validation, which does not see the test rows; {text} on the test "
+            "rows"
+        )
+    text += "."
     always = [loss.task for loss in board.hurt(multitask) if loss.in_every_split]
     if always:
         text += (
@@ -291,28 +297,6 @@ def next_steps(board: Leaderboard) -> list[str]:
             f"{listed(always)}."
         )
     return [text]
-
-
-def selection_note(board: Leaderboard) -> str:
-    """Return a sentence if the verdict advises another method than the best one.
-
-    The verdict names the multi-task method that inner cross-validation selected most
-    often; another one may have the best score on the test rows, and is saved. Empty if
-    they are the same, or if the verdict does not advise multi-task learning.
-    """
-    multitask = board.best(MULTITASK)
-    times_selected = board.answer.times_selected.get(MULTITASK, {})
-    is_advised = board.answer.advises_multitask
-    if not is_advised or multitask is None or not times_selected:
-        return ""
-    advised = most_frequent(times_selected)
-    if advised == multitask.label:
-        return ""
-    return (
-        f"{advised} was selected most often by inner cross-validation, which does not "
-        f"see the test rows; {multitask.label} has the best score of the multi-task "
-        "methods on the test rows."
-    )
 
 
 #: Quantity that a gain is a share of, by `Evaluation.measure`.
@@ -349,6 +333,8 @@ def caption(board: Leaderboard) -> list[str]:
             "Ranks are those of the gain, which weighs tasks equally; the RMSE weighs "
             "them by their scale."
         )
+    elif board.metric in SQUARED_METRICS:
+        sentences.append("Ranks are those of the gain.")
     return [*sentences, "p is not corrected for multiple tests."]
 
 

@@ -19,7 +19,6 @@ from mtlrun.comparison.leaderboard import (
     markdown,
     next_steps,
     sections,
-    selection_note,
     task_grid,
 )
 from mtlrun.comparison.schedule import BoardProgress
@@ -492,12 +491,18 @@ def test_a_best_method_that_was_not_selected_is_explained(
     )
     assert "Joint was selected most often" in capsys.readouterr().out
     assert "Late has the best score of the multi-task methods" in text
-    assert text == selection_note(leaderboard)
     selected = board(WHERE, *three(0.9))
-    assert selection_note(selected) == ""
-    assert "Joint has the best score" in next_steps(selected)[0]
-    harmful = board(WHERE, *three(1.1), entry("Late", MULTITASK, 1.05, WHERE, inner=2))
-    assert selection_note(harmful) == ""
+    assert next_steps(selected)[0].startswith("Joint has the best score")
+
+
+@pytest.mark.parametrize(("saved", "is_said"), [("Joint", True), ("Alone", False)])
+def test_the_terminal_names_the_best_simple_model_if_another_one_is_saved(
+    tmp_path, capsys, monkeypatch, saved, is_said
+):
+    monkeypatch.setattr("mtlrun.model.files.trust_options", lambda folder: "")
+    result = SimpleNamespace(board=board(WHERE, *three(1.1)), saved=saved)
+    show_files(result, tmp_path, explain=False)
+    assert ("Alone has the best score" in capsys.readouterr().out) == is_said
 
 
 def test_failed_methods_come_last_without_a_rank():
