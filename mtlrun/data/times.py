@@ -23,7 +23,7 @@ from mtlrun.errors import DataError, listed, shorten
 if TYPE_CHECKING:
     from mtlrun.data.reading.table import Table
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Kinds of times.
 NUMBER: Final = "number"

@@ -497,10 +497,6 @@ class _WarmInRowSpace(BaseMTL):
             return kept
         return ClusteredWarmStart(key, RowSpace.of(data, self.fit_intercept))
 
-    def _keep(self, warm_start: ClusteredWarmStart) -> None:
-        if self.warm_start:
-            self.warm_start_ = warm_start
-
 
 class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     """Classification tasks with co-clusters of tasks and features: a global part plus a
@@ -632,7 +628,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
             max_iter=self.max_iter,
             space=warm_start.space,
         )
-        self._keep(warm_start)
+        if self.warm_start:
+            self.warm_start_ = warm_start
         return result
 
 
@@ -735,5 +732,6 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
             space=warm_start.space,
             start=warm_start.result,
         )
-        self._keep(warm_start._replace(result=result))
+        if self.warm_start:
+            self.warm_start_ = warm_start._replace(result=result)
         return result

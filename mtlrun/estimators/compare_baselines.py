@@ -41,10 +41,13 @@ TASK_CATEGORY: dict[str, Any] = {"categorical_features": [0], "max_bins": 255}
 #: Histogram trees take at most this many tasks as categories. With more tasks, the
 #: position of the task is a number.
 MAX_CATEGORIES = 255
+N_TREES = 100
+#: Rows that a leaf of a forest has at least.
+MIN_LEAF_ROWS = 3
 #: Parameters of forests.
 FOREST: dict[str, Any] = {
-    "n_estimators": 100,
-    "min_samples_leaf": 3,
+    "n_estimators": N_TREES,
+    "min_samples_leaf": MIN_LEAF_ROWS,
     "random_state": 0,
 }
 #: Share of the features that a split of a forest looks at, for targets that are numbers.
@@ -337,14 +340,14 @@ class MultiOutputExtraTrees(ExtraTreesRegressor):
 
     def __init__(
         self,
-        n_estimators: int = FOREST["n_estimators"],
+        n_estimators: int = N_TREES,
         *,
         max_features: Any = FOREST_FEATURES,
-        random_state: Any = FOREST["random_state"],
+        random_state: Any = 0,
     ) -> None:
         super().__init__(
             n_estimators,
-            min_samples_leaf=FOREST["min_samples_leaf"],
+            min_samples_leaf=MIN_LEAF_ROWS,
             max_features=max_features,
             random_state=random_state,
         )
@@ -366,14 +369,14 @@ class MultiOutputRandomForest(RandomForestRegressor):
 
     def __init__(
         self,
-        n_estimators: int = FOREST["n_estimators"],
+        n_estimators: int = N_TREES,
         *,
         max_features: Any = FOREST_FEATURES,
-        random_state: Any = FOREST["random_state"],
+        random_state: Any = 0,
     ) -> None:
         super().__init__(
             n_estimators,
-            min_samples_leaf=FOREST["min_samples_leaf"],
+            min_samples_leaf=MIN_LEAF_ROWS,
             max_features=max_features,
             random_state=random_state,
         )

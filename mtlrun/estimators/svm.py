@@ -116,9 +116,6 @@ class _GraphModel(ClassifierMTL, BaseMTL):
     _: KW_ONLY
     features: WeightedDegree | None = None
 
-    def _couple(self) -> TaskCoupling:
-        return couple_graph(self.graph, self.tasks_, self.coupling)
-
     def _bytes(self, data: TaskData) -> float:
         if isinstance(self.graph, str):
             return 0.0
@@ -276,7 +273,7 @@ class GraphSVC(_GraphModel):
         self.random_state = random_state
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        coupling = self._couple()
+        coupling = couple_graph(self.graph, self.tasks_, self.coupling)
         common: dict[str, Any] = {
             "loss": self.loss,
             "C": self.C,
@@ -481,7 +478,7 @@ class MultiTaskKernelSVC(_GraphModel):
         self.gram = gram
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        coupling = self._couple()
+        coupling = couple_graph(self.graph, self.tasks_, self.coupling)
         designs, targets, weights = zip(
             *(data.task(t) for t in range(data.n_tasks)), strict=True
         )

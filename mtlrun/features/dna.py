@@ -42,7 +42,8 @@ def _letter_codes() -> Array:
     # IUPAC's letters include the four bases, whose codes replace `_UNKNOWN`.
     letters_of_codes = [(IUPAC, _UNKNOWN), (b"U", 3)]
     for k in range(4):
-        letters_of_codes.append((BASES[k : k + 1], k))
+        base = BASES[k : k + 1]
+        letters_of_codes.append((base, k))
     for letters, code in letters_of_codes:
         codes[list(letters)] = code
         codes[list(letters.lower())] = code
@@ -200,7 +201,8 @@ def pack(letters: Array) -> PackedDNA:
         unknown[chunk] = np.packbits(marks, axis=1, bitorder="little")
         codes[marks] = 0
         # Zeros fill the last byte of a string.
-        padded = np.zeros((len(codes), 4 * n_bytes), dtype=np.uint8)
+        padded_shape = (len(codes), 4 * n_bytes)
+        padded = np.zeros(padded_shape, dtype=np.uint8)
         padded[:, :length] = codes
         quads = padded.reshape(len(codes), -1, 4)
         # The pairs of bits do not overlap: their sum is the byte.
@@ -297,7 +299,9 @@ class StringDesign:
     def rows(self, bias: float) -> Rows:
         """Return the arrays for compiled code (see `mtlrun.features.rows`)."""
         # One feature per position and length of a k-mer, at the most.
-        n_values = (len(self.start) - 1) * (len(self.level) - 1)
+        n_positions = len(self.start) - 1
+        degree = len(self.level) - 1
+        n_values = n_positions * degree
         return empty_rows(STRINGS, bias)._replace(
             values=np.empty(n_values),
             columns=np.empty(n_values, dtype=np.uint32),
@@ -359,7 +363,8 @@ class StringDesign:
 
     def tocsr(self) -> sp.csr_array:
         """Return the matrix; k-mers in one bucket are added."""
-        indptr, columns, values = _all_rows(self.rows(0.0), len(self))
+        rows = self.rows(0.0)
+        indptr, columns, values = _all_rows(rows, len(self))
         # scikit-learn's solvers need 32-bit indices.
         n_entries = indptr[-1]
         if n_entries <= np.iinfo(np.int32).max:
@@ -565,7 +570,8 @@ class WeightedDegree(TransformerMixin, BaseEstimator):
         dna = pack(letters)
         degree = self.degree
         k = np.arange(1, degree + 1)
-        beta = 2 * (degree - k + 1) / (degree * (degree + 1))
+        n_pairs = degree * (degree + 1)
+        beta = 2 * (degree - k + 1) / n_pairs
         level = np.sqrt(np.append(0.0, beta))
         buckets = 0
         if self.hash_bits is not None:
@@ -622,6 +628,7 @@ def _check_int(
     high: int,
 ) -> None:
     # A boolean is an integer for Python.
-    is_int = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    is_bool = isinstance(value, bool)
+    is_int = isinstance(value, int | np.integer) and not is_bool
     if not is_int or not low <= value <= high:
         raise ValueError(f"{name} must be an int from {low} to {high}, got {value!r}")

@@ -163,8 +163,11 @@ def _hashed(p: int, k: int, code: int, buckets: int) -> tuple[int, float]:
     h = (h * 1664525 + (code & 1073741823) + 1) % prime
     h = (h * 69069 + (code >> 30) + 1) % prime
     h = (h * 48271 + 11) % prime
-    sign = 1.0 if (h // buckets) & 1 else -1.0
-    return h & (buckets - 1), sign
+    bucket = h & (buckets - 1)
+    sign = -1.0
+    if (h // buckets) & 1:
+        sign = 1.0
+    return bucket, sign
 
 
 @inner
@@ -205,13 +208,17 @@ def expand(
         last = 0
         if p + degree <= length:
             last = _letter(letters, i, p + degree - 1)
-        window = ((window << two) | np.uint64(last)) & mask
+        window = (window << two) | np.uint64(last)
+        window &= mask
         if gap < p:
             # The next position whose letter stands for several bases
             gap = length
             if unknown.shape[0]:
                 gap = p
-                while gap < length and not (unknown[i, gap >> 3] >> (gap & 7)) & 1:
+                while gap < length:
+                    marks = int(unknown[i, gap >> 3])
+                    if (marks >> (gap & 7)) & 1:
+                        break
                     gap += 1
         base = np.uint64(start[p])
         width = np.uint64(4)
@@ -299,7 +306,14 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 
     `room` is zero, of shape (1, number of features).
     """
-    kind, bias, dense, values, columns, indptr, strings, buckets = rows
+    kind = rows.kind
+    bias = rows.bias
+    dense = rows.dense
+    values = rows.values
+    columns = rows.columns
+    indptr = rows.indptr
+    strings = rows.strings
+    buckets = rows.buckets
     only = len(room) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
@@ -321,7 +335,14 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 @compiled
 def multiply(rows: Rows, W: Array, out: Array) -> None:
     """Write the products of all rows with the only row of W."""
-    kind, bias, dense, values, columns, indptr, strings, buckets = rows
+    kind = rows.kind
+    bias = rows.bias
+    dense = rows.dense
+    values = rows.values
+    columns = rows.columns
+    indptr = rows.indptr
+    strings = rows.strings
+    buckets = rows.buckets
     only = len(W) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)

@@ -147,8 +147,8 @@ class TableFeatures(  # type: ignore[call-arg]
             add_indicator=True,
             keep_empty_features=True,
         )
-        has_gaps = bool(np.isnan(X[:, numbers]).any())
-        if has_gaps:
+        is_gap = np.isnan(X[:, numbers])
+        if is_gap.any():
             scale = make_pipeline(fill, StandardScaler())
         else:
             scale = StandardScaler()
@@ -221,8 +221,9 @@ class TableFeatures(  # type: ignore[call-arg]
                 # after scaling.
                 _, _, columns = self.transformer_.transformers_[0]
                 values = X[:, columns]
+                filled = np.where(np.isnan(values), scaler.mean_, values)
                 X = X.copy()
-                X[:, columns] = np.where(np.isnan(values), scaler.mean_, values)
+                X[:, columns] = filled
             features = self.transformer_.transform(X)
             return np.asarray(features, dtype=np.float64)
         words, numbers = self._columns()

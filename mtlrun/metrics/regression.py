@@ -11,7 +11,9 @@ from mtlrun.metrics.inputs import as_floats, weighted_mean
 from mtlrun.metrics.layouts import Array, per_task, task_codes
 
 
-def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
+def mse_per_task(
+    targets: Any, values: Any, *, weights: Any = None, **layout: Any
+) -> Array:
     """Mean squared error."""
     targets = as_floats(targets, "targets")
     values = as_floats(values, "predictions")
@@ -21,22 +23,17 @@ def mse_per_task(targets: Any, values: Any, **layout: Any) -> Array:
         and targets.ndim == 1
         and targets.shape == values.shape
     )
-    if is_flat and layout.get("weights") is None:
+    if is_flat and weights is None:
         squares = (targets - values) ** 2
         # Missing targets are dropped, and infinite predictions reported, by the loop.
         if np.isfinite(squares).all():
             # Sums of all tasks at once are faster than a loop over tasks.
-            codes, n_tasks = task_codes(
-                len(squares),
-                layout.get("offsets"),
-                layout.get("task_id"),
-                layout.get("tasks"),
-            )
+            codes, n_tasks = task_codes(len(squares), **layout)
             sizes = np.bincount(codes, minlength=n_tasks)
             sums = np.bincount(codes, squares, n_tasks)
             means = np.full(n_tasks, np.nan)
             return np.divide(sums, sizes, out=means, where=sizes > 0)
-    return per_task(_mse, targets, values, **layout)
+    return per_task(_mse, targets, values, weights=weights, **layout)
 
 
 def rmse_per_task(targets: Any, values: Any, **layout: Any) -> Array:

@@ -28,7 +28,7 @@ from mtlrun.problem.taskdata import dense
 from mtlrun.show.palette import STRATEGIES
 from mtlrun.show.pictures import PanelsPicture, TaskPanel
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Default number of tasks, and largest number of lines of other tasks. If there are
 #: more tasks, evenly spaced ones are drawn.

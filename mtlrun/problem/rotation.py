@@ -248,7 +248,8 @@ class SharedRotation(Rotation):
     def lift(self, Q: Array) -> Array:
         if self._has_basis:
             return self.basis @ Q
-        return self._from_rows(self._vectors @ (Q / self._roots))
+        field = self._scaled(self._vectors @ (Q / self._roots))
+        return self.operator.adjoint(field)
 
     def slope(self, W: Array) -> Array:
         if self._has_basis:
@@ -284,7 +285,7 @@ class SharedRotation(Rotation):
             f"a basis of rank {self.rank} for {d} features",
             _REMEDY,
         )
-        V = self._from_rows(self._vectors / self._roots.T)
+        V = self.operator.adjoint(self._scaled(self._vectors / self._roots.T))
         # Small singular values make V'V = R'R depart from I a little; X = U diag(s) R
         # (V / R)', diag(s) R ~ diag(s).
         factor = scipy.linalg.cholesky(V.T @ V, check_finite=False)
@@ -330,9 +331,6 @@ class SharedRotation(Rotation):
         if self._root is None:
             return field
         return self._root * field
-
-    def _from_rows(self, field: Array) -> Array:
-        return self.operator.adjoint(self._scaled(field))
 
 
 class TaskRotation(Rotation):

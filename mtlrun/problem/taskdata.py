@@ -746,20 +746,19 @@ class TaskData:
     def _checked(self) -> TaskData:
         """Raise an error if a task has no observed row of positive weight."""
         # Sums over the rows of a task need at least one (see `sum_by_task`).
+        tasks = self.tasks.tolist()
         if self.n_rows == 0 or np.any(self.sizes == 0):
-            if self.n_rows == 0:
-                name = "X"
-            else:
-                name = f"task {self._label(np.argmin(self.sizes))}"
+            name = "X"
+            if self.n_rows > 0:
+                name = f"task {tasks[np.argmin(self.sizes)]!r}"
             raise ValueError(
                 f"{name} has no rows; every task needs at least one observed row"
             )
         if self.weights is not None:
             total = self.sum_by_task(np.asarray(self.effective_weights()))
             if np.any(total <= 0):
-                label = self._label(np.argmin(total))
-                raise ValueError(f"weights: task {label} has no row of positive weight")
+                label = tasks[np.argmin(total)]
+                raise ValueError(
+                    f"weights: task {label!r} has no row of positive weight"
+                )
         return self
-
-    def _label(self, t: int | np.intp) -> str:
-        return repr(self.tasks.tolist()[t])

@@ -30,7 +30,7 @@ from mtlrun.problem.taskdata import is_sparse
 from mtlrun.utils.rows import take
 from mtlrun.utils.text import column_name
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 
 def column_names(table: Any) -> list[Any] | None:

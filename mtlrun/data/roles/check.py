@@ -36,7 +36,7 @@ from mtlrun.data.roles.weights import drop_unweighted_rows
 from mtlrun.data.times import DATE, TimeSchema, holds_dates
 from mtlrun.errors import DataError, counted, listed, with_arguments
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 #: Columns with fewer numbers have no cells that are far from the others.
 MIN_NUMBERS = 20

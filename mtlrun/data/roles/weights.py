@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,7 @@ from mtlrun.errors import DataError, counted, listed
 if TYPE_CHECKING:
     from mtlrun.data.reading.table import Table
 
-Array = np.ndarray[Any, np.dtype[Any]]
+Array = np.ndarray
 
 _TINY = float(np.finfo(float).tiny)
 #: Mean weights outside this range hardly count rows.

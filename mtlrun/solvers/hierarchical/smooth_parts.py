@@ -12,9 +12,9 @@ mean) / std::
     levels of COLUMN       1 if a and b have the same value of COLUMN, else 0
 
 Gaussian kernels see z clipped at +-CLIP, so that rare categories and outliers are not
-isolated. The lengths l are in `LENGTHS`. Parts that all tasks share are features F with
-F F' = K, at `n_centers` rows (Nystroem's approximation). Parts of a task are exact
-kernels between its rows, or the same kind of features in tasks with many rows.
+isolated. Parts that all tasks share are features F with F F' = K, at `n_centers` rows
+(Nystroem's approximation). Parts of a task are exact kernels between its rows, or the
+same kind of features in tasks with many rows.
 
 Centers are chosen by the content of the rows and a seed, so that the order of rows,
 tasks and columns does not matter.
@@ -38,7 +38,9 @@ CURVED_PARTS = ("additive", "wide", "narrow", "smooth")
 #: Common parts whose features are exact at the centers only.
 CENTER_PARTS = ("wide", "narrow")
 #: Lengths of Gaussian kernels, in root mean square distances of columns.
-LENGTHS = {"additive": 0.8, "wide": 2.0, "narrow": 0.7, "smooth": 1.5}
+ADDITIVE_LENGTH = 0.8
+SMOOTH_LENGTH = 1.5
+CENTER_LENGTHS = {"wide": 2.0, "narrow": 0.7}
 #: Standardized columns are clipped at plus and minus this value in Gaussian kernels.
 CLIP = 3.0
 #: Knots of the curve of one column.
@@ -140,12 +142,11 @@ def gaussian_kernel(A: Array, B: Array, length: float) -> Array:
 def additive_kernel(A: Array, B: Array) -> Array:
     """Return the mean over columns of the Gaussian kernels of single columns."""
     p = A.shape[-1]
-    length = LENGTHS["additive"]
     total = np.zeros((*A.shape[:-1], B.shape[-2]))
     for j in range(p):
         difference = A[..., :, None, j] - B[..., None, :, j]
         squared = np.square(difference)
-        total += np.exp(squared / (-2 * length**2))
+        total += np.exp(squared / (-2 * ADDITIVE_LENGTH**2))
     return total / p
 
 
@@ -432,7 +433,7 @@ class SmoothPart(TaskPart):
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
         """Return the Gaussian kernel."""
-        return gaussian_kernel(a.clipped, b.clipped, LENGTHS["smooth"])
+        return gaussian_kernel(a.clipped, b.clipped, SMOOTH_LENGTH)
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return Nystroem's features at the common centers."""
@@ -667,7 +668,7 @@ def make_design(
             NystroemFeatures.fit(
                 column_knots(rows.clipped[:, j]),
                 np.array([j]),
-                LENGTHS["additive"],
+                ADDITIVE_LENGTH,
                 scale,
             )
             for j in curved_columns
@@ -686,7 +687,7 @@ def make_design(
             common.append(CommonPart(name, maps))
         # With one column the additive part has about the length of the wide one.
         elif (name == "wide" and p > 1) or (name == "narrow" and p):
-            radial = NystroemFeatures.fit(centers, columns, LENGTHS[name])
+            radial = NystroemFeatures.fit(centers, columns, CENTER_LENGTHS[name])
             common.append(CommonPart(name, (radial.centered(rows, weights),)))
     own_parts: list[TaskPart] = []
     for name in task_parts:
@@ -695,7 +696,7 @@ def make_design(
         elif name == "slopes" and p:
             own_parts.append(SlopesPart())
         elif name == "smooth" and p:
-            radial = NystroemFeatures.fit(centers, columns, LENGTHS["smooth"])
+            radial = NystroemFeatures.fit(centers, columns, SMOOTH_LENGTH)
             own_parts.append(SmoothPart(radial))
         elif name == "additive" and has_curves:
             own_parts.append(AdditivePart(curved_columns, additive))

@@ -51,12 +51,12 @@ class Precision:
     @property
     def matrix(self) -> Array:
         """The matrix itself, exactly symmetric."""
-        return _assemble(self.values, self.vectors)
+        return _symmetric((self.vectors * self.values) @ self.vectors.T)
 
     @property
     def covariance(self) -> Array:
         """The inverse."""
-        return _assemble(1.0 / self.values, self.vectors)
+        return _symmetric((self.vectors * (1.0 / self.values)) @ self.vectors.T)
 
     @property
     def logdet(self) -> float:
@@ -127,10 +127,6 @@ def check_box(lower: float, upper: float) -> None:
             "lower and upper bound the eigenvalues of both precision matrices and must "
             f"satisfy 0 < lower < upper < inf, got lower={lower!r} and upper={upper!r}"
         )
-
-
-def _assemble(values: Array, vectors: Array) -> Array:
-    return _symmetric((vectors * values) @ vectors.T)
 
 
 def _symmetric(A: Array) -> Array:
