@@ -7,7 +7,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, replace
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
@@ -520,17 +520,20 @@ class _Divide(BaseMTL):
         if data.shared:
             rotation = base._decompose(data)
         self.setup_seconds_ = time.perf_counter() - begin
-        calls = []
-        for tasks in self.blocks_:
-            block = data.subset_tasks(tasks)
-            block_rotation = None
-            if (
-                isinstance(rotation, SharedRotation)
-                and base._solver_for(block) != "fista"
-            ):
-                block_rotation = rotation.retarget(base._designs(block))
-            calls.append(delayed(_fit_block)(base, block, block_rotation))
-        fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls))
+
+        def calls() -> Iterator[Any]:
+            # One block after the other, so that not all of them are in memory.
+            for tasks in self.blocks_:
+                block = data.subset_tasks(tasks)
+                block_rotation = None
+                if (
+                    isinstance(rotation, SharedRotation)
+                    and base._solver_for(block) != "fista"
+                ):
+                    block_rotation = rotation.retarget(base._designs(block))
+                yield delayed(_fit_block)(base, block, block_rotation)
+
+        fits: list[BlockFit] = list(Parallel(n_jobs=self.n_jobs)(calls()))
         self.block_seconds_ = np.array([fit.seconds for fit in fits])
         counts = Counter(warning for fit in fits for warning in set(fit.warnings))
         for (category, message), count in counts.items():
