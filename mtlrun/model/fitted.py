@@ -982,7 +982,7 @@ class Model(BaseEstimator):
     ) -> Iterator[tuple[Intervals, np.ndarray]]:
         """Yield the intervals for known tasks and for new tasks, with their entries."""
         stored = self.description.intervals
-        # For tasks of the one kind, the intervals of the other kind do where alone.
+        # A model that has intervals for one kind of tasks uses them for all.
         of_table = stored.known or stored.new
         of_new_tasks = stored.new or stored.known
         if of_table is None or of_new_tasks is None:
