@@ -550,7 +550,7 @@ def _single_trees(dataset: Dataset, scale: Scale) -> Candidate:
     """Return boosted trees for each task."""
     params: dict[str, Any] = dict(TREES)
     if dataset.n_features > WIDE_TABLE_RATIO * dataset.n_samples:
-        params["max_features"] = WIDE_TABLE_FEATURES
+        params |= {"max_features": WIDE_TABLE_FEATURES}
     candidate = Candidate(
         SINGLE_TREES,
         INDEPENDENT,

@@ -1235,31 +1235,31 @@ def _answers(
         predicted = model.means(X, task_id)
     else:
         predicted = model.answers(X, task_id)
-    values_by_kind = {}
+    values_by_kind: dict[str, np.ndarray] = {}
     if with_scores:
-        values_by_kind["score"] = model.scores(X, task_id)
+        values_by_kind |= {"score": model.scores(X, task_id)}
     if with_probabilities:
-        values_by_kind["probability"] = model.probabilities(X, task_id)
+        values_by_kind |= {"probability": model.probabilities(X, task_id)}
     table: dict[str, Any] = {"row": np.arange(len(predicted))}
     if model.by_task and task_id is not None:
         # The position of an unknown task is -1, the last name.
         task_names = np.append(np.asarray(model.task_names, dtype=object), "unknown")
-        table["task"] = task_names[task_id]
+        tasks_of_rows = task_names[task_id]
         if names is not None and not isinstance(names, np.ndarray):
             written = np.asarray(names, dtype=object)
-            table["task"] = np.where(task_id < 0, written, table["task"])
+            tasks_of_rows = np.where(task_id < 0, written, tasks_of_rows)
+        table |= {"task": tasks_of_rows}
     if task_type == "multiclass":
         labels = np.asarray(model.description.tasks, dtype=object)
-        table["label"] = labels[predicted]
-        return pd.DataFrame(table)
+        return pd.DataFrame({**table, "label": labels[predicted]})
     if predicted.ndim > 1:
         # A target may be called "row" or "task", as other columns of this table are.
         target_columns = distinct(model.target_names, table)
         table |= dict(zip(target_columns, predicted.T, strict=True))
     elif task_type == "regression":
-        table["prediction"] = predicted
+        table |= {"prediction": predicted}
     else:
-        table["label"] = predicted
+        table |= {"label": predicted}
     if task_type == "regression":
         if interval is not None:
             table |= _limits(model, X, task_id, predicted.shape, interval, table)
@@ -1296,14 +1296,16 @@ def with_flags(
     """
     flags: dict[str, Any] = {}
     if task_id is not None:
-        flags["is_known_task"] = (task_id >= 0) & is_predicted
         similar = model.unknown_tasks(rows.tasks).similar
         twins = list(map(similar.get, table["task"]))
-        # As objects, because pandas would make NaN of None.
-        flags["similar_task"] = pd.Series(twins, table.index, dtype=object)
+        flags = {
+            "is_known_task": (task_id >= 0) & is_predicted,
+            # As objects, because pandas would make NaN of None.
+            "similar_task": pd.Series(twins, table.index, dtype=object),
+        }
     flags |= rows.flags()
     if rows.is_beyond is not None:
-        flags["is_beyond_times"] = rows.is_beyond
+        flags |= {"is_beyond_times": rows.is_beyond}
     # A target may be called like a flag.
     names = distinct(list(flags), table)
     return table.assign(**dict(zip(names, flags.values(), strict=True)))
