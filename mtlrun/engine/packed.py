@@ -113,8 +113,14 @@ def pack(
         compacted.append(
             compact(record, with_curves=with_curves, task_digits=task_digits)
         )
-    # Similar records follow each other, to compress well.
-    compacted.sort(key=_sort_key)
+
+    def sort_key(record: Record) -> tuple[str, str]:
+        # Similar records follow each other, to compress well.
+        names = ("dataset", "method", "search", "split")
+        parts = [record.inputs.get(name) for name in names]
+        return plain_json(parts), record.key
+
+    compacted.sort(key=sort_key)
     all_scores, denominators = _use_fractions(compacted)
     short = []
     for record, scores in zip(compacted, all_scores, strict=True):
@@ -238,13 +244,6 @@ def _unpacked(name: str, content: _Content) -> Packed:
             cells.append({**entry, "key": key})
         plan = {**content.plan.rest, "cells": cells}
     return Packed(records, plan, content.paired)
-
-
-def _sort_key(record: Record) -> tuple[str, str]:
-    """Return a key by which similar records follow each other, to compress well."""
-    names = ("dataset", "method", "search", "split")
-    parts = [record.inputs.get(name) for name in names]
-    return plain_json(parts), record.key
 
 
 # ---------------------------------------------------------------------- run.json
