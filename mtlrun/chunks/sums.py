@@ -243,17 +243,13 @@ class Losses:
         return losses
 
 
-def _no_progress(rows: int, files: int) -> None:
-    """Ignore the progress of a worker, whose results are counted when they arrive."""
-
-
 def sums_of(
     work: Products | Losses,
     table: ChunkedTable,
     files: Sequence[Path],
     folds: int,
     seed: int,
-    progress: Callable[[int, int], None] = _no_progress,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Sums:
     """Add up the rows of some files.
 
@@ -267,7 +263,8 @@ def sums_of(
     seed : int
         Seed of the folds.
     progress : callable, optional
-        Takes the numbers of rows and of files read so far, after each chunk.
+        Takes the numbers of rows and of files read so far, after each chunk. Workers
+        have none: their results are counted when they arrive.
     """
     sums = Sums()
     for n_files, file in enumerate(files):
@@ -289,7 +286,8 @@ def sums_of(
                         )
                 sums.add(key, V @ V.T, n_rows)
             sums.rows += chunk.Z.shape[1]
-            progress(sums.rows, n_files)
+            if progress is not None:
+                progress(sums.rows, n_files)
     release_memory()
     return sums
 

@@ -604,8 +604,8 @@ def env(
             origins[key] = variable
     data_dir_source = ctx.get_parameter_source("data_dir")
     if data_dir_source is not None and data_dir_source.name == "COMMANDLINE":
-        values |= {"data-dir": directory}
-        origins |= {"data-dir": "--data-dir"}
+        values["data-dir"] = directory
+        origins["data-dir"] = "--data-dir"
     if as_json:
         defaults = {}
         for key, value in values.items():

@@ -579,7 +579,7 @@ def _multi_output(dataset: Dataset) -> list[Candidate]:
     # Labels -1 and +1 are numbers here: the trees and the order of their scores are the
     # same as for a classifier.
     is_binary = dataset.task_type == "binary"
-    params |= {"max_features": "sqrt" if is_binary else FOREST_FEATURES}
+    params["max_features"] = "sqrt" if is_binary else FOREST_FEATURES
     candidates = []
     for label in FORESTS:
         name = label.removeprefix("MultiOutput")

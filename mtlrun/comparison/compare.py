@@ -151,7 +151,36 @@ def compare_table(
                 f"--{name} is for data in chunks: a folder of files", "Use --jobs."
             )
     read_families(options.family)
-    source = _read_source(data, columns, roles, test)
+    has_targets = bool(columns.target or columns.targets or columns.targets_last)
+    data, labels = label_list(data, columns.labels, other=has_targets)
+    table = _read_table(data, None)
+    test_table = None
+    if test is not None:
+        test_table = _read_table(test, table)
+    # Names of columns may be patterns, which are matched with the table.
+    drop = matching(roles.drop, table)
+    targets = target_columns(
+        table,
+        columns.target,
+        columns.targets,
+        columns.targets_last,
+        labels,
+        drop,
+    )
+    unseen = roles.unseen
+    if roles.new_tasks:
+        # All tested tasks are new.
+        unseen = "mean"
+    roles = replace(
+        roles,
+        targets=targets,
+        drop=drop,
+        categorical=matching(roles.categorical, table),
+        keep=matching(roles.keep, table),
+        also_grouped_by=matching(roles.also_grouped_by, table),
+        unseen=unseen,
+    )
+    source = TableSource(table, test_table, roles)
     dataset = make_dataset(source.table, source.roles, source.test_table)
     # The data set is named after the file of the table.
     dataset = replace(dataset, id=_id(source.table), title=_title(source.table))
@@ -196,42 +225,6 @@ def refuse_output(output: Path, data: Any, test: Any) -> None:
     tables.append(test)
     paths = [Path(table) for table in tables if isinstance(table, str | Path)]
     refuse_tables(output, paths)
-
-
-def _read_source(
-    data: Any, columns: TargetColumns, roles: Roles, test: Any
-) -> TableSource:
-    """Read the table and the test rows, and find the columns that the options name."""
-    has_targets = bool(columns.target or columns.targets or columns.targets_last)
-    data, labels = label_list(data, columns.labels, other=has_targets)
-    table = _read_table(data, None)
-    test_table = None
-    if test is not None:
-        test_table = _read_table(test, table)
-    # Names of columns may be patterns, which are matched with the table.
-    drop = matching(roles.drop, table)
-    targets = target_columns(
-        table,
-        columns.target,
-        columns.targets,
-        columns.targets_last,
-        labels,
-        drop,
-    )
-    unseen = roles.unseen
-    if roles.new_tasks:
-        # All tested tasks are new.
-        unseen = "mean"
-    roles = replace(
-        roles,
-        targets=targets,
-        drop=drop,
-        categorical=matching(roles.categorical, table),
-        keep=matching(roles.keep, table),
-        also_grouped_by=matching(roles.also_grouped_by, table),
-        unseen=unseen,
-    )
-    return TableSource(table, test_table, roles)
 
 
 def _read_table(data: Any, train_table: Table | None) -> Table:

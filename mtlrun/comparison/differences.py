@@ -104,7 +104,7 @@ def differences(dataset: Dataset) -> str | None:
             order = np.argsort(time, kind="stable")
             rows = {"task_id": dataset.task_id[order]}
             if WEIGHT in source:
-                rows |= {"sample_weight": source[WEIGHT][order]}
+                rows["sample_weight"] = source[WEIGHT][order]
             table = pd.DataFrame(X[order], columns=names)
             y = dataset.y[order]
             if has_labels:
@@ -204,11 +204,6 @@ def _text(fitted: _Fitted, names: list[str]) -> str | None:
         text += f"; 95% interval of the share of tasks {low:.0%} to {high:.0%}"
     if fitted.test("slopes").p_value > LEVEL:
         return f"{text}; they differ in level only; {assumption}"
-    return f"{text}; {_slopes_text(fitted, names)}; {assumption}"
-
-
-def _slopes_text(fitted: _Fitted, names: list[str]) -> str:
-    """Return the columns whose slopes differ significantly, with their shares."""
     shares = fitted.columns[1:]
     by_share = np.argsort(-shares, kind="stable").tolist()
     candidates = [j for j in by_share if shares[j] > 0][:MAX_TESTED]
@@ -219,12 +214,12 @@ def _slopes_text(fitted: _Fitted, names: list[str]) -> str:
     for j, test in zip(candidates, tests, strict=True):
         if test.p_value <= LEVEL:
             significant.append(f"{names[j]} ({shares[j]:.0%})")
-    if not significant:
-        return "slopes differ, in no single column for sure"
-    text = f"slopes differ in {', '.join(significant[:MAX_NAMED])}"
+    slopes = "slopes differ, in no single column for sure"
+    if significant:
+        slopes = f"slopes differ in {', '.join(significant[:MAX_NAMED])}"
     if len(significant) > MAX_NAMED:
-        text += f" and {len(significant) - MAX_NAMED} more"
-    return text
+        slopes += f" and {len(significant) - MAX_NAMED} more"
+    return f"{text}; {slopes}; {assumption}"
 
 
 # --------------------------------------------------------------- tables like this one

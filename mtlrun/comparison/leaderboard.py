@@ -155,7 +155,16 @@ class Leaderboard:
         values = {}
         is_running = self.progress is not None
         if base is not None and (is_running or self.metric in SQUARED_METRICS):
-            values = {entry.label: self._gain_value(entry, base) for entry in scored}
+            for entry in scored:
+                # Gains of an unfinished comparison change with the number of finished
+                # splits.
+                key = (entry.label, len(entry.losses), len(base.losses))
+                if entry is base:
+                    self._gain_values[key] = 0.0
+                elif key not in self._gain_values:
+                    gain = self.gain(entry, base)
+                    self._gain_values[key] = math.nan if gain is None else gain.value
+                values[entry.label] = self._gain_values[key]
         if not values or any(math.isnan(value) for value in values.values()):
             for entry in scored:
                 score = entry.score or 0.0
@@ -169,17 +178,6 @@ class Leaderboard:
             return n_missing, -values[entry.label]
 
         return sorted(scored, key=place)
-
-    def _gain_value(self, entry: ComparedMethod, base: ComparedMethod) -> float:
-        """Return the gain of a method over the reference, NaN if it is undefined."""
-        if entry is base:
-            return 0.0
-        # Gains of an unfinished comparison change with the number of finished splits.
-        key = (entry.label, len(entry.losses), len(base.losses))
-        if key not in self._gain_values:
-            gain = self.gain(entry, base)
-            self._gain_values[key] = math.nan if gain is None else gain.value
-        return self._gain_values[key]
 
     def best(self, *families: str) -> ComparedMethod | None:
         """Return the best method of some families, or of all without arguments."""

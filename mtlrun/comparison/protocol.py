@@ -500,13 +500,34 @@ def facts_of(
     dataset: Dataset, protocol: Protocol, roles: Roles, candidates: list[Candidate]
 ) -> list[str]:
     """Return sentences about the data, the protocol and the methods."""
-    facts = [
-        *_data_facts(dataset),
-        *_target_facts(dataset, protocol, roles),
-        _question_fact(dataset),
-        _split_fact(dataset, protocol, roles),
-        *_untested_facts(dataset, protocol),
-    ]
+    facts = _data_facts(dataset)
+    if dataset.task_type == "regression":
+        facts.append(
+            "targets are standardized inside every fit; scores and coefficients are in "
+            "original units"
+        )
+    if roles.transform:
+        facts.append(
+            f"methods predict the {roles.transform} of the target: scores and gains "
+            "are on that scale; predictions are medians in the units of the target, and so "
+            "are intervals"
+        )
+    if roles.weight:
+        facts.append(
+            f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "
+            "scores"
+        )
+    if protocol.metric == "log_loss" and protocol.lacks_auc(dataset):
+        facts.append(
+            "the AUC of most tasks is undefined: no test part has both of their classes"
+        )
+    if protocol.metric in SHRUNKEN_METRICS.values():
+        facts.append(
+            f"{protocol.metric}: errors in units of the variance of the task, that of "
+            "small tasks shrunken towards the average, as in the gain"
+        )
+    facts += [_question_fact(dataset), _split_fact(dataset, protocol, roles)]
+    facts += _untested_facts(dataset, protocol)
     if protocol.split.folds is not None:
         sentence = short_tasks(dataset, protocol.split.folds)
         if sentence:
@@ -597,37 +618,6 @@ def _data_facts(dataset: Dataset) -> list[str]:
             )
         preprocessing = ", ".join(steps)
     facts.append(f"features, learned on the training rows only: {preprocessing}")
-    return facts
-
-
-def _target_facts(dataset: Dataset, protocol: Protocol, roles: Roles) -> list[str]:
-    """Return lines about the scale of the targets, the weights and the metric."""
-    facts = []
-    if dataset.task_type == "regression":
-        facts.append(
-            "targets are standardized inside every fit; scores and coefficients are in "
-            "original units"
-        )
-    if roles.transform:
-        facts.append(
-            f"methods predict the {roles.transform} of the target: scores and gains "
-            "are on that scale; predictions are medians in the units of the target, and so "
-            "are intervals"
-        )
-    if roles.weight:
-        facts.append(
-            f"rows are weighted by {roles.weight!r}, normalized to mean 1, in fits and "
-            "scores"
-        )
-    if protocol.metric == "log_loss" and protocol.lacks_auc(dataset):
-        facts.append(
-            "the AUC of most tasks is undefined: no test part has both of their classes"
-        )
-    if protocol.metric in SHRUNKEN_METRICS.values():
-        facts.append(
-            f"{protocol.metric}: errors in units of the variance of the task, that of "
-            "small tasks shrunken towards the average, as in the gain"
-        )
     return facts
 
 

@@ -502,7 +502,22 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
             tasks, np.ones((len(tasks), 1)), dataset.y, n_folds, seed
         )
         return
-    folds = list(_known_task_folds(dataset, n_folds, seed))
+    if GROUP in dataset.source:
+        folds = list(_folds_of_groups(dataset, n_folds, seed))
+    elif ORDER in dataset.source:
+        tasks = dataset.source[ORDER_TASK]
+        folds = list(next_row_folds(dataset.source[ORDER], tasks, n_folds))
+    elif TIME in dataset.source:
+        folds = list(time_folds(dataset.source[TIME], n_folds))
+    else:
+        labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
+        stratified = TaskStratifiedKFold(n_folds, labels=labels, random_state=seed)
+        y = dataset.y if labels else None
+        with warnings.catch_warnings():
+            # Every fit would repeat the warning; reports have the text of `short_tasks`
+            # once.
+            warnings.filterwarnings("ignore", message=SHORT_TASKS)
+            folds = list(stratified.split(dataset.X, y, groups=dataset.task_id))
     if dataset.task_id is None:
         yield from folds
         return
@@ -518,33 +533,6 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
         else:
             # A fold with rows of new tasks only stays a fold: callers rely on n_folds.
             yield train, test
-
-
-def _known_task_folds(
-    dataset: Dataset, n_folds: int, seed: int
-) -> Iterator[tuple[Rows, Rows]]:
-    """Yield (train, test) rows; a tested task may lack training rows."""
-    if GROUP in dataset.source:
-        yield from _folds_of_groups(dataset, n_folds, seed)
-        return
-    if ORDER in dataset.source:
-        tasks = dataset.source[ORDER_TASK]
-        yield from next_row_folds(dataset.source[ORDER], tasks, n_folds)
-        return
-    if TIME in dataset.source:
-        yield from time_folds(dataset.source[TIME], n_folds)
-        return
-    labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
-    stratified = TaskStratifiedKFold(n_folds, labels=labels, random_state=seed)
-    y = None
-    if labels:
-        y = dataset.y
-    with warnings.catch_warnings():
-        # Every fit would repeat the warning; reports have the text of `short_tasks`
-        # once.
-        warnings.filterwarnings("ignore", message=SHORT_TASKS)
-        parts = list(stratified.split(dataset.X, y, groups=dataset.task_id))
-    yield from parts
 
 
 def _folds_of_groups(

@@ -313,9 +313,9 @@ class TrainTestData:
             tasks = range(self.test.n_tasks)
             options = {"task_id": self.test.task_id, "tasks": tasks}
         if metric.task_variance:
-            options |= {"variance": self.variance}
+            options["variance"] = self.variance
         if metric.shrinks_variance:
-            options |= {"variance": self.shrunken_variance}
+            options["variance"] = self.shrunken_variance
         weights = self.test.source.get(WEIGHT)
         per_task = metric(self.test.y, np.asarray(values), weights=weights, **options)
         # Other tasks predict new tasks, which have no training labels.

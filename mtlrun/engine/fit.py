@@ -159,11 +159,7 @@ def fit_job(
         per_task=per_task,
         counts=counts,
         seconds=seconds,
-        solver={
-            **stored_fields(solver),
-            **_truth_error(fit.model, part),
-            **_robust_parts(fit.model, part),
-        },
+        solver={**stored_fields(solver), **_structure(fit.model, part)},
         environment={**timing.plain, **host_info()},
         result={"tasks": list(data.tasks)},
     )
@@ -666,39 +662,33 @@ def _score_candidate(
 # ---------------------------------------------------------------- fields of records
 
 
-def _truth_error(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
-    """Return the relative error of coefficients; {} unless the truth is available."""
-    truth = part.train.truth.get("W")
-    coef = getattr(model, "coef_", None)
-    if part.train.task_type != "regression" or truth is None or coef is None:
-        return {}
-    if np.shape(coef) != truth.T.shape:
-        return {}
-    error = np.linalg.norm(coef - truth.T) / np.linalg.norm(truth)
-    return {"truth_error": float(error)}
-
-
 #: Singular values and columns of a robust model count if they exceed this share of the
 #: largest one of its coefficients. Smaller ones are left over by a stopped solver.
 PART_TOLERANCE = 1e-6
 
 
-def _robust_parts(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
-    """Return the rank of L and the number of outlier tasks of a robust model L + E.
+def _structure(model: BaseEstimator, part: TrainTestData) -> dict[str, float]:
+    """Return how far coefficients are from the truth, if that is available.
 
-    If the truth is available, the result includes the relative error of L. It is {} for
-    other models.
+    Of a robust model L + E also the rank of L and the number of outlier tasks.
     """
+    info: dict[str, float] = {}
+    truth = part.train.truth.get("W")
+    coef: Any = getattr(model, "coef_", None)
+    is_regression = part.train.task_type == "regression"
+    if is_regression and truth is not None and np.shape(coef) == truth.T.shape:
+        error = np.linalg.norm(coef - truth.T) / np.linalg.norm(truth)
+        info["truth_error"] = float(error)
     low_rank = getattr(model, "low_rank_", None)
     outlier = getattr(model, "outlier_", None)
     if low_rank is None or outlier is None:
-        return {}
+        return info
     coef = low_rank + outlier
     singular_values = np.linalg.svd(low_rank, compute_uv=False)
     task_norms = np.linalg.norm(outlier, axis=1)
     largest_value = np.linalg.norm(coef, ord=2)
     largest_norm = np.linalg.norm(coef, axis=1).max(initial=0.0)
-    info: dict[str, float] = {
+    info |= {
         "rank": int(np.sum(singular_values > PART_TOLERANCE * largest_value)),
         "n_outliers": int(np.sum(task_norms > PART_TOLERANCE * largest_norm)),
     }

@@ -113,8 +113,14 @@ def pack(
         compacted.append(
             compact(record, with_curves=with_curves, task_digits=task_digits)
         )
-    # Similar records follow each other, to compress well.
-    compacted.sort(key=_sort_key)
+
+    def sort_key(record: Record) -> tuple[str, str]:
+        # Similar records follow each other, to compress well.
+        names = ("dataset", "method", "search", "split")
+        parts = [record.inputs.get(name) for name in names]
+        return plain_json(parts), record.key
+
+    compacted.sort(key=sort_key)
     all_scores, denominators = _use_fractions(compacted)
     short = []
     for record, scores in zip(compacted, all_scores, strict=True):
@@ -136,10 +142,10 @@ def pack(
             entries.append({**entry, "key": positions.get(key, key)})
         rest = {name: value for name, value in plan.items() if name != "cells"}
         columns = _columns(entries)
-        content |= {"plan": {"n_cells": len(entries), "cells": columns, "rest": rest}}
+        content["plan"] = {"n_cells": len(entries), "cells": columns, "rest": rest}
     tests = sorted(map(dict, paired), key=plain_json)
     if tests:
-        content |= {"paired": tests}
+        content["paired"] = tests
     # Keys are not sorted, because the order of a grid is the order of its search.
     text = json.dumps(
         content, separators=(",", ":"), allow_nan=False, ensure_ascii=False
@@ -238,13 +244,6 @@ def _unpacked(name: str, content: _Content) -> Packed:
             cells.append({**entry, "key": key})
         plan = {**content.plan.rest, "cells": cells}
     return Packed(records, plan, content.paired)
-
-
-def _sort_key(record: Record) -> tuple[str, str]:
-    """Return a key by which similar records follow each other, to compress well."""
-    names = ("dataset", "method", "search", "split")
-    parts = [record.inputs.get(name) for name in names]
-    return plain_json(parts), record.key
 
 
 # ---------------------------------------------------------------------- run.json
@@ -514,7 +513,7 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
     scoring: dict[str, Any] = {"metrics": [search.metric]}
     average = fit.scoring.get("average")
     if average:
-        scoring |= {"average": average}
+        scoring["average"] = average
     fold = {**inputs, "family": "fold", "method": search.method, "scoring": scoring}
     settings = dict(inputs["search"])
     for name in ("keys", "method"):
@@ -632,7 +631,7 @@ def _columns(values: Sequence[Any]) -> dict[str, Any]:
             present.append(value)
     column: dict[str, Any] = {}
     if len(present) < len(values):
-        column |= {"at": positions}
+        column["at"] = positions
     if not present or set(map(type, present)) != {dict}:
         return {**column, "values": present}
     fields = {}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -211,36 +212,26 @@ def _check_boosting(model: Any) -> None:
         categorical = np.asarray(bins.is_categorical_, dtype=bool)
     has_all_features = categorical.shape == (model.n_features_in_,)
     _require(has_all_features, "categories of other features")
-    for trees in model._predictors:
-        for tree in trees:
-            _check_predictor(tree, categorical)
-
-
-def _check_predictor(tree: Any, categorical: Array) -> None:
-    """Check a tree of boosted trees.
-
-    Parameters
-    ----------
-    tree : TreePredictor
-    categorical : ndarray of bool, shape (n_features,)
-    """
-    nodes = tree.nodes
-    bitsets = tree.raw_left_cat_bitsets
-    _require(nodes.ndim == 1, "a table of nodes with more than one dimension")
-    is_inner = nodes["is_leaf"] == 0
-    features = nodes["feature_idx"]
-    _check_children(is_inner, nodes["left"], nodes["right"], features, len(categorical))
-    is_categorical = is_inner & (nodes["is_categorical"] != 0)
-    has_words = bitsets.ndim == 2 and bitsets.shape[1] == _N_WORDS
-    needs_words = is_categorical.any()
-    _require(
-        bitsets.ndim == 2 and (has_words or not needs_words),
-        "sets of categories of a wrong size",
-    )
-    has_bitset = nodes["bitset_idx"][is_categorical] < len(bitsets)
-    _require(has_bitset, f"a node has none of {len(bitsets)} sets of categories")
-    splits_categories = categorical[features[is_categorical]]
-    _require(splits_categories, "a split by categories of a number")
+    for tree in chain.from_iterable(model._predictors):
+        nodes = tree.nodes
+        bitsets = tree.raw_left_cat_bitsets
+        _require(nodes.ndim == 1, "a table of nodes with more than one dimension")
+        is_inner = nodes["is_leaf"] == 0
+        features = nodes["feature_idx"]
+        _check_children(
+            is_inner, nodes["left"], nodes["right"], features, len(categorical)
+        )
+        is_categorical = is_inner & (nodes["is_categorical"] != 0)
+        has_words = bitsets.ndim == 2 and bitsets.shape[1] == _N_WORDS
+        needs_words = is_categorical.any()
+        _require(
+            bitsets.ndim == 2 and (has_words or not needs_words),
+            "sets of categories of a wrong size",
+        )
+        has_bitset = nodes["bitset_idx"][is_categorical] < len(bitsets)
+        _require(has_bitset, f"a node has none of {len(bitsets)} sets of categories")
+        splits_categories = categorical[features[is_categorical]]
+        _require(splits_categories, "a split by categories of a number")
 
 
 def _check_neighbors(tree: Any) -> None:

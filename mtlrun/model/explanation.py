@@ -72,11 +72,7 @@ def prediction_lines(model: Model) -> list[str]:
     coef = getattr(model.estimator, "coef_", None)
     if coef is None or np.ndim(coef) != 2:
         return []
-    return _coefficient_lines(model, np.asarray(coef, dtype=float))
-
-
-def _coefficient_lines(model: Model, coef: np.ndarray) -> list[str]:
-    """Return the sum that a linear model predicts, and its largest coefficients."""
+    coef = np.asarray(coef, dtype=float)
     unit = ""
     if isinstance(model.step, TableFeatures):
         unit = (

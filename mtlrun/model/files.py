@@ -23,7 +23,7 @@ import os
 import platform
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -279,7 +279,22 @@ def load_model(path: str | Path, trust: Iterable[str] = ()) -> Model:
         archive = read_if_it_fits(file)
     except OSError as error:
         raise DataError(f"{file}: {error.strerror}", "Train the model again.") from None
-    _check_files(folder, description["files"])
+    # Files may be missing: coefficients are optional, and a missing archive has been
+    # reported.
+    hashes = description["files"]
+    for name in (ARCHIVE, COEFFICIENTS):
+        path = folder / name
+        if not path.is_file():
+            continue
+        expected_hash = hashes.get(name)
+        file_hash = hashlib.sha256(read_if_it_fits(path)).hexdigest()
+        if file_hash != expected_hash:
+            raise DataError(
+                f"{path}: not the file that {FACTS} describes\n"
+                f"  expected sha256 {expected_hash}\n"
+                f"  found    sha256 {file_hash}",
+                "Train the model again.",
+            )
     trusted = {name.replace(":", ".") for name in trust}
     try:
         _refuse_large(archive, str(file))
@@ -404,27 +419,6 @@ def refuse_incomplete(folder: Path) -> None:
                 f"{results}: the last results here are incomplete, because the command "
                 "was killed while it replaced them",
                 "Run that command again: it replaces them all.",
-            )
-
-
-def _check_files(folder: Path, hashes: Mapping[str, str]) -> None:
-    """Refuse a folder whose files do not match ``model.json``.
-
-    Files may be missing: coefficients are optional, and a missing archive is reported
-    elsewhere.
-    """
-    for name in (ARCHIVE, COEFFICIENTS):
-        file = folder / name
-        if not file.is_file():
-            continue
-        expected_hash = hashes.get(name)
-        file_hash = hashlib.sha256(read_if_it_fits(file)).hexdigest()
-        if file_hash != expected_hash:
-            raise DataError(
-                f"{file}: not the file that {FACTS} describes\n"
-                f"  expected sha256 {expected_hash}\n"
-                f"  found    sha256 {file_hash}",
-                "Train the model again.",
             )
 
 

@@ -982,7 +982,7 @@ class Model(BaseEstimator):
     ) -> Iterator[tuple[Intervals, np.ndarray]]:
         """Yield the intervals for known tasks and for new tasks, with their entries."""
         stored = self.description.intervals
-        # For tasks of the one kind, the intervals of the other kind do where alone.
+        # A model that has intervals for one kind of tasks uses them for all.
         of_table = stored.known or stored.new
         of_new_tasks = stored.new or stored.known
         if of_table is None or of_new_tasks is None:
@@ -1235,7 +1235,7 @@ def _answers(
         predicted = model.means(X, task_id)
     else:
         predicted = model.answers(X, task_id)
-    values_by_kind = {}
+    values_by_kind: dict[str, np.ndarray] = {}
     if with_scores:
         values_by_kind["score"] = model.scores(X, task_id)
     if with_probabilities:
@@ -1244,14 +1244,14 @@ def _answers(
     if model.by_task and task_id is not None:
         # The position of an unknown task is -1, the last name.
         task_names = np.append(np.asarray(model.task_names, dtype=object), "unknown")
-        table["task"] = task_names[task_id]
+        tasks_of_rows = task_names[task_id]
         if names is not None and not isinstance(names, np.ndarray):
             written = np.asarray(names, dtype=object)
-            table["task"] = np.where(task_id < 0, written, table["task"])
+            tasks_of_rows = np.where(task_id < 0, written, tasks_of_rows)
+        table["task"] = tasks_of_rows
     if task_type == "multiclass":
         labels = np.asarray(model.description.tasks, dtype=object)
-        table["label"] = labels[predicted]
-        return pd.DataFrame(table)
+        return pd.DataFrame({**table, "label": labels[predicted]})
     if predicted.ndim > 1:
         # A target may be called "row" or "task", as other columns of this table are.
         target_columns = distinct(model.target_names, table)
@@ -1296,11 +1296,13 @@ def with_flags(
     """
     flags: dict[str, Any] = {}
     if task_id is not None:
-        flags["is_known_task"] = (task_id >= 0) & is_predicted
         similar = model.unknown_tasks(rows.tasks).similar
         twins = list(map(similar.get, table["task"]))
-        # As objects, because pandas would make NaN of None.
-        flags["similar_task"] = pd.Series(twins, table.index, dtype=object)
+        flags = {
+            "is_known_task": (task_id >= 0) & is_predicted,
+            # As objects, because pandas would make NaN of None.
+            "similar_task": pd.Series(twins, table.index, dtype=object),
+        }
     flags |= rows.flags()
     if rows.is_beyond is not None:
         flags["is_beyond_times"] = rows.is_beyond

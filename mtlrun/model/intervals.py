@@ -208,7 +208,7 @@ class Intervals:
             "is_relative": self.is_relative,
         }
         if self.n_independent is not None:
-            content |= {"n_independent": self.n_independent}
+            content["n_independent"] = self.n_independent
         return content
 
     def ends(

@@ -276,7 +276,15 @@ class Worker:
             self.kill()
             return _timeout(start_time, remaining)
         if outcome is None:
-            cause = _describe_exit(self.kill())
+            exit_code = self.kill()
+            cause = "how it ended is unknown"
+            if exit_code is not None and exit_code >= 0:
+                cause = f"it ended with exit code {exit_code}"
+            elif exit_code is not None:
+                name = f"signal {-exit_code}"
+                with contextlib.suppress(ValueError):
+                    name = signal.Signals(-exit_code).name
+                cause = f"it was ended by {name}"
             error_message = f"the worker process died (out of memory?): {cause}"
             return Outcome(FAILED, error=error_message)
         if has_grown:
@@ -387,15 +395,3 @@ def _timeout(start_time: float, limit: float | None) -> Outcome:
         f"stopped after {elapsed_seconds:.0f} s (limits.seconds: {limit or 0:g})"
     )
     return Outcome(TIMEOUT, error=error_message)
-
-
-def _describe_exit(exit_code: int | None) -> str:
-    """Describe how a process has ended."""
-    if exit_code is None:
-        return "how it ended is unknown"
-    if exit_code >= 0:
-        return f"it ended with exit code {exit_code}"
-    try:
-        return f"it was ended by {signal.Signals(-exit_code).name}"
-    except ValueError:
-        return f"it was ended by signal {-exit_code}"

@@ -440,18 +440,6 @@ def _quoted_part(part: str) -> str:
     return part
 
 
-def _natural_key(name: str) -> list[tuple[bool, int, str]]:
-    """Return digits by their length and value, before all other texts."""
-    key = []
-    for part in filter(None, _DIGITS.split(name)):
-        digits = part.lstrip("0")
-        if _DIGITS.fullmatch(part):
-            key.append((False, len(digits), digits))
-        else:
-            key.append((True, 0, part))
-    return key
-
-
 def name_order(names: Iterable[str]) -> list[str]:
     """Return names in order: by value if all are numbers, else as texts.
 
@@ -460,7 +448,19 @@ def name_order(names: Iterable[str]) -> list[str]:
     unique_names = sorted(set(names))
     if all(map(is_number, unique_names)):
         return sorted(unique_names, key=float)
-    return sorted(unique_names, key=_natural_key)
+
+    def natural_key(name: str) -> list[tuple[bool, int, str]]:
+        # Digits by their length and value, before all other texts.
+        key = []
+        for part in filter(None, _DIGITS.split(name)):
+            digits = part.lstrip("0")
+            if _DIGITS.fullmatch(part):
+                key.append((False, len(digits), digits))
+            else:
+                key.append((True, 0, part))
+        return key
+
+    return sorted(unique_names, key=natural_key)
 
 
 def as_written(column: pd.Series, decimal: str = ".") -> pd.Series:

@@ -210,8 +210,28 @@ class Targets(NamedTuple):
 
 
 def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> Targets:
-    columns = {name: make.typed(name) for name in names}
-    columns = _varying(make, columns)
+    columns = {}
+    left_out = make.left_out
+    for name in names:
+        column = make.typed(name)
+        values = column[: make.n_train].dropna()
+        if not len(values):
+            left_out[name] = "no values"
+        elif _count_values(values) > 1:
+            columns[name] = column
+        else:
+            left_out[name] = f"a single value ({values.iloc[0]})"
+    if not columns:
+        name, only = next(iter(left_out.items()))
+        raise DataError(
+            f"{make.table.name}: the target {name!r} has {only}",
+            "There is nothing to predict.",
+        )
+    if left_out:
+        make.notes.append(
+            f"{counted(len(left_out), 'target')} left out, "
+            f"there is nothing to predict: {listed(make.single_values())}"
+        )
     names = list(columns)
     # Test rows decide nothing.
     kind = _task_type(make, {name: columns[name][: make.n_train] for name in columns})
@@ -306,43 +326,6 @@ def _count_values(column: pd.Series) -> int:
     if is_numeric_dtype(column):
         return int(column.nunique())
     return len(Names.of(column).names)
-
-
-def _varying(
-    make: DatasetBuilder, columns: dict[str, pd.Series]
-) -> dict[str, pd.Series]:
-    """Return the targets that have at least two values.
-
-    Others are left out with a note, if some targets stay.
-
-    Raises
-    ------
-    DataError
-        If none is left.
-    """
-    varying: dict[str, pd.Series] = {}
-    left_out = make.left_out
-    for name, column in columns.items():
-        rows = column[: make.n_train]
-        values = rows.dropna()
-        if not len(values):
-            left_out[name] = "no values"
-        elif _count_values(values) > 1:
-            varying[name] = column
-        else:
-            left_out[name] = f"a single value ({values.iloc[0]})"
-    if not varying:
-        name, only = next(iter(left_out.items()))
-        raise DataError(
-            f"{make.table.name}: the target {name!r} has {only}",
-            "There is nothing to predict.",
-        )
-    if left_out:
-        make.notes.append(
-            f"{counted(len(left_out), 'target')} left out, "
-            f"there is nothing to predict: {listed(make.single_values())}"
-        )
-    return varying
 
 
 # --- tasks and rows ---

@@ -292,7 +292,31 @@ def read_sarcos(
             note += f"; the {int((~keep).sum())} training rows concerned were left out"
             rows = rows[keep]
     else:
-        rows, note = _partial_rows(source, tests, unbiased, leaked)
+        table = text_table(source, delimiter=",", header=True)
+        inputs = [f"x{j}" for j in range(1, N_INPUTS + 1)]
+        rows = table.numbers(inputs + SARCOS_TASKS)
+        marked, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
+        in_test = marked != 0
+        keep = ~in_test
+        if unbiased:
+            keep &= (bits & UNIFORM_DRAW) > 0
+        if _occurs(rows[keep], tests).any():
+            raise DataError(
+                f"{source.where()}: rows marked as not in the test file are in it"
+            )
+        note = f"partial: {keep.sum()} of the {TRAIN_ROWS} training rows"
+        if leaked:
+            note += (
+                f", and {in_test.sum()} that are in the test file as well: "
+                "errors are those of training rows"
+            )
+            keep |= in_test
+        else:
+            note += (
+                f", none of them in the test file ({in_test.sum()} rebuilt rows that "
+                "are in it were left out)"
+            )
+        rows = rows[keep]
     both = np.vstack((rows, tests))
     order = np.arange(len(both))
     return Dataset(
@@ -304,35 +328,6 @@ def read_sarcos(
         notes=note,
         splits={"fixed": [(order[: len(rows)], order[len(rows) :])]},
     )
-
-
-def _partial_rows(
-    file: DataFile, tests: np.ndarray, unbiased: bool, leaked: bool
-) -> tuple[np.ndarray, str]:
-    table = text_table(file, delimiter=",", header=True)
-    inputs = [f"x{j}" for j in range(1, N_INPUTS + 1)]
-    rows = table.numbers(inputs + SARCOS_TASKS)
-    marked, bits = table.numbers(["in_test_file", "source_bits"]).astype(np.int64).T
-    in_test = marked != 0
-    clean = ~in_test
-    if unbiased:
-        clean &= (bits & UNIFORM_DRAW) > 0
-    if _occurs(rows[clean], tests).any():
-        raise DataError(
-            f"{file.where()}: rows marked as not in the test file are in it"
-        )
-    note = f"partial: {clean.sum()} of the {TRAIN_ROWS} training rows"
-    if leaked:
-        note += (
-            f", and {in_test.sum()} that are in the test file as well: "
-            "errors are those of training rows"
-        )
-        return rows[clean | in_test], note
-    note += (
-        f", none of them in the test file ({in_test.sum()} rebuilt rows that are in it "
-        "were left out)"
-    )
-    return rows[clean], note
 
 
 def git_blob_id(content: bytes) -> str:

@@ -355,7 +355,7 @@ class Layers:
         for content in as_list(read_sections(Sections, self.data).claims):
             claim = read_sections(_ClaimEntry, content)
             if isinstance(content, dict) and claim.id in inherited:
-                content |= {"source": "other data"}
+                content["source"] = "other data"
 
     def _expand_short_forms(self) -> None:
         """Make mappings of the short forms in a training file.

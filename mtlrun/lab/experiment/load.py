@@ -223,7 +223,7 @@ def chunk_training(
         layers.apply_override(text)
     method = read_sections(Sections, data).method
     if isinstance(method, str):
-        data |= {"method": {"estimator": method}}
+        data["method"] = {"estimator": method}
     training = None
     try:
         training = ChunkTraining.model_validate(data)

@@ -174,4 +174,4 @@ def _expand_section(
         if other_path == path or other_path[: len(path)] != path
     }
     document.places = outside | positions
-    section |= {"reference": entries}
+    section["reference"] = entries

@@ -300,7 +300,7 @@ class DatasetSpec(BaseModel):
         """Sections that replace sections of the experiment, as plain data."""
         sections = self.model_dump(include={"split", "metrics"}, exclude_none=True)
         if self.features is not None:
-            sections |= {"features": self.features.plain}
+            sections["features"] = self.features.plain
         return sections
 
 
@@ -749,7 +749,7 @@ def plain(spec: Spec) -> dict[str, Any]:
         if spec.selection.on == "validation":
             selection = {"on": spec.selection.on}
         if metric:
-            selection |= {"metric": metric}
+            selection["metric"] = metric
     features = None
     if "features" in config:
         features = spec.features.plain
@@ -794,7 +794,7 @@ def plain_split(spec: Spec, split: SplitSpec) -> dict[str, Any]:
     # A kfold split without trials has as many as folds, and a training file has one.
     has_trials = split.kind != "kfold" or split.trials
     if spec.kind != TRAIN and has_trials:
-        entry |= {"trials": split.n_trials}
+        entry["trials"] = split.n_trials
     return entry
 
 

@@ -107,7 +107,33 @@ def read_arff(file: DataFile) -> ArffTable:
         With ``file:line:column`` of the error.
     """
     lines = enumerate(file.lines(), start=1)
-    relation, attributes = _read_header(lines, file)
+    relation = ""
+    attributes: list[Attribute] = []
+    for number, line in lines:
+        text = _without_comment(line.strip().lstrip("\ufeff"))
+        if not text:
+            continue
+        word = _keyword(text)
+        if word == "@relation":
+            relation = _unquote(text[len(word) :].strip())[0]
+        elif word == "@attribute":
+            attributes.append(_read_attribute(text, number, file))
+        elif word == "@data":
+            if not attributes:
+                raise _wrong(file, number, 1, "@data comes before any @attribute")
+            break
+        else:
+            raise _wrong(
+                file,
+                number,
+                1,
+                f"expected @relation, @attribute or @data, found {text[:40]!r}",
+            )
+    else:
+        raise DataError(
+            f"{file.where()}: there is no @data line",
+            "The file is not an ARFF file, or its end is missing.",
+        )
     parser = _RowParser(file, attributes)
     blocks: list[Any] = []
     for block in _blocks(lines):
@@ -234,37 +260,6 @@ def meka_labels(relation: str) -> int | None:
     if match is None:
         return None
     return int(f"{match[1]}{whole(match[2])}")
-
-
-def _read_header(
-    lines: Iterator[tuple[int, str]], file: DataFile
-) -> tuple[str, list[Attribute]]:
-    relation = ""
-    attributes = []
-    for number, line in lines:
-        text = _without_comment(line.strip().lstrip("\ufeff"))
-        if not text:
-            continue
-        word = _keyword(text)
-        if word == "@relation":
-            relation = _unquote(text[len(word) :].strip())[0]
-        elif word == "@attribute":
-            attributes.append(_read_attribute(text, number, file))
-        elif word == "@data":
-            if not attributes:
-                raise _wrong(file, number, 1, "@data comes before any @attribute")
-            return relation, attributes
-        else:
-            raise _wrong(
-                file,
-                number,
-                1,
-                f"expected @relation, @attribute or @data, found {text[:40]!r}",
-            )
-    raise DataError(
-        f"{file.where()}: there is no @data line",
-        "The file is not an ARFF file, or its end is missing.",
-    )
 
 
 def _keyword(text: str) -> str:
