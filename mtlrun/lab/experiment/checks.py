@@ -120,12 +120,21 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 
 
 @dataclass(frozen=True)
-class DatasetEntry:
-    """Entry of `datasets`."""
+class Entry:
+    """Entry of `datasets` or `claims`, or a section `split`, `selection` or `sweep`."""
 
     id: Any = None
     label: Any = None
+    name: Any = None
     variant: Any = None
+    params: Any = None
+    kind: Any = "random"
+    trials: Any = None
+    validation: Any = None
+    folds: Any = None
+    on: Any = None
+    source: Any = "paper"
+    checks: Any = None
 
 
 @dataclass(frozen=True)
@@ -140,31 +149,6 @@ class MethodEntry:
     select_with: dict[str, Any] = field(default_factory=dict)
     halving: Any = None
     scored: Any = None
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Section `split` of the experiment or of a data set."""
-
-    kind: Any = "random"
-    trials: Any = None
-    validation: Any = None
-
-
-@dataclass(frozen=True)
-class _Selection:
-    """Section `selection`."""
-
-    folds: Any = None
-    on: Any = None
-
-
-@dataclass(frozen=True)
-class _Sweep:
-    """Section `sweep`."""
-
-    name: Any = None
-    params: Any = None
 
 
 @dataclass(frozen=True)
@@ -184,8 +168,8 @@ class Sections:
     published: Any = None
     statistics: Any = None
     split: Any = None
-    selection: _Selection = field(default_factory=_Selection)
-    sweep: _Sweep = field(default_factory=_Sweep)
+    selection: Entry = field(default_factory=Entry)
+    sweep: Entry = field(default_factory=Entry)
     grids: dict[str, Any] = field(default_factory=dict)
     refit: dict[str, Any] = field(default_factory=dict)
     profiles: dict[str, Any] = field(default_factory=dict)
@@ -233,7 +217,9 @@ def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Fi
         check_method = _check_fit
     for i, method in enumerate(as_list(sections.methods)):
         if isinstance(method, dict):
-            yield from check_method(read_sections(MethodEntry, method), ("methods", i), data)
+            yield from check_method(
+                read_sections(MethodEntry, method), ("methods", i), data
+            )
     cards = card_paths(data_directory(data_dir))
     yield from _check_names(data, cards)
     yield from _check_metrics_of_numbers(data, cards)
@@ -313,7 +299,7 @@ def _check_fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
             "a selection has either 'folds' or, outside training files, on: validation"
         )
         yield Finding(("selection", "on"), message, at_key=True)
-    if is_training and read_sections(_Split, sections.split).trials not in (None, 1):
+    if is_training and read_sections(Entry, sections.split).trials not in (None, 1):
         message = "a training file evaluates one split"
         hint = "leave 'trials' out; of a kfold split, the first fold is tested"
         yield Finding(("split",), message, hint, at_key=True)
@@ -344,7 +330,7 @@ def _check_splits(data: dict[str, Any]) -> Iterator[Finding]:
     selects_on_validation = sections.selection.on == "validation"
     is_swept = bool(_values(data, "sweep", "split"))
     for path, content in splits.items():
-        split = read_sections(_Split, content)
+        split = read_sections(Entry, content)
         kind = split.kind
         # The schema reports what is wrong with a malformed split.
         has_validation = (
@@ -610,7 +596,7 @@ def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Findi
         if not isinstance(entry, dict):
             # The short form is the id alone.
             entry = {"id": entry}
-        dataset = read_sections(DatasetEntry, entry)
+        dataset = read_sections(Entry, entry)
         dataset_names.append(dataset.label or dataset.id)
         if isinstance(dataset.id, str) and dataset.id in cards:
             yield from _check_options(entry, cards[dataset.id], ("datasets", i))
@@ -691,7 +677,7 @@ def _check_options(
     for name, value in entry.items():
         if name not in DatasetSpec.model_fields:
             yield from _report_error(check, {name: value}, (*path, name))
-    variant = read_sections(DatasetEntry, entry).variant
+    variant = read_sections(Entry, entry).variant
     if isinstance(variant, str):
         yield from _report_error(card.variant, variant, (*path, "variant"))
 

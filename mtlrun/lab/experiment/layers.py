@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from mtlrun.catalog.method import is_nested
 from mtlrun.catalog.methods import has_parameter
 from mtlrun.errors import ConfigError, UserError, suggest
 from mtlrun.lab.experiment.checks import (
-    DatasetEntry,
+    Entry,
     MethodEntry,
     Sections,
     path_in_file,
@@ -45,15 +44,6 @@ FIXED = ("schema", "paper", "profiles", "readings", *NOT_INHERITED)
 _NAMED_LISTS = ("datasets", "methods", "claims")
 #: Section of a training file -> key whose value may be written in place of the section.
 _SHORT_FORMS = {"method": "estimator", "dataset": "id", "features": "kind"}
-
-
-@dataclass(frozen=True)
-class _ClaimEntry:
-    """Entry of `claims`, whose fields are of any type."""
-
-    id: Any = None
-    source: Any = "paper"
-    checks: Any = None
 
 
 class Layers:
@@ -132,7 +122,7 @@ class Layers:
         ids = []
         for entry in entries:
             if isinstance(entry, dict):
-                entry = read_sections(DatasetEntry, entry).id
+                entry = read_sections(Entry, entry).id
             ids.append(entry)
         return ids
 
@@ -163,7 +153,7 @@ class Layers:
             for entry in as_list(read_sections(Sections, layer).datasets):
                 fields = [entry]
                 if isinstance(entry, dict):
-                    dataset = read_sections(DatasetEntry, entry)
+                    dataset = read_sections(Entry, entry)
                     fields = [dataset.id, dataset.label]
                 names += [field for field in fields if isinstance(field, str)]
         return list(dict.fromkeys(names))
@@ -349,11 +339,11 @@ class Layers:
             return
         inherited = set()
         for content in as_list(read_sections(Sections, base.data).claims):
-            claim = read_sections(_ClaimEntry, content)
+            claim = read_sections(Entry, content)
             if isinstance(content, dict) and claim.source == "paper":
                 inherited.add(claim.id)
         for content in as_list(read_sections(Sections, self.data).claims):
-            claim = read_sections(_ClaimEntry, content)
+            claim = read_sections(Entry, content)
             if isinstance(content, dict) and claim.id in inherited:
                 content |= {"source": "other data"}
 
@@ -552,7 +542,7 @@ def _names(entry: object) -> list[str]:
     """Return the label and id of an entry of a list; of a text, the text."""
     names = [entry]
     if isinstance(entry, dict):
-        fields = read_sections(DatasetEntry, entry)
+        fields = read_sections(Entry, entry)
         names = [fields.label, fields.id]
     return [name for name in names if isinstance(name, str)]
 
@@ -615,7 +605,7 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
             else:
                 yield _Target((key,), (key,))
     elif are_mappings and path == ("claims",):
-        checks = read_sections(_ClaimEntry, entry).checks
+        checks = read_sections(Entry, entry).checks
         if not isinstance(checks, list):
             checks = []
         for key in changes:
