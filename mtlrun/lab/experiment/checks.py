@@ -9,7 +9,7 @@ at once. All that they know of an estimator is what its constructor accepts (see
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -183,16 +183,18 @@ class Sections:
 
 def read_sections(cls: Callable[..., Fields], content: object) -> Fields:
     """Return a section, or an empty one if the content is no mapping."""
-    values = {}
+    if not isinstance(content, dict):
+        return cls()
+    values: dict[str, Any] = {}
     for entry in fields(cls):  # type: ignore[arg-type]
-        if isinstance(content, dict) and entry.name in content:
-            value = content[entry.name]
-            factory = entry.default_factory
-            if factory is dict:
-                value = value if isinstance(value, dict) else {}
-            elif factory is not MISSING:
-                value = read_sections(factory, value)
-            values[entry.name] = value
+        if entry.name not in content:
+            continue
+        values[entry.name] = content[entry.name]
+        factory = entry.default_factory
+        if factory is dict and not isinstance(values[entry.name], dict):
+            values[entry.name] = {}
+        elif factory is Entry:
+            values[entry.name] = read_sections(Entry, values[entry.name])
     return cls(**values)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import chain
 from typing import Any, NamedTuple
 
 from mtlrun.catalog.method import is_nested
@@ -472,8 +473,8 @@ class Layers:
             profiles = read_sections(Sections, document.data).profiles
             for layer in (document.data, *profiles.values()):
                 section = _value_at(layer, path[:1])
-                for entry in section if isinstance(section, list) else ():
-                    names += _names(entry)
+                if isinstance(section, list):
+                    names += chain.from_iterable(map(_names, section))
         names = list(dict.fromkeys(names))
         if not _matches(names, name):
             position = nearest(source.places, source_path)
@@ -542,8 +543,7 @@ def _names(entry: object) -> list[str]:
     """Return the label and id of an entry of a list; of a text, the text."""
     names = [entry]
     if isinstance(entry, dict):
-        fields = read_sections(Entry, entry)
-        names = [fields.label, fields.id]
+        names = [entry.get(key) for key in ("label", "id")]
     return [name for name in names if isinstance(name, str)]
 
 
@@ -597,8 +597,8 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
     are_mappings = isinstance(changes, dict) and isinstance(entry, dict)
     if are_mappings and path == ("methods",):
         for key, value in changes.items():
-            method = read_sections(MethodEntry, entry)
-            if key == "params" and isinstance(value, dict) and method.params:
+            has_params = bool(_value_at(entry, ("params",)))
+            if key == "params" and isinstance(value, dict) and has_params:
                 for name in value:
                     owner_path = _parameter_path(entry, name) or (key, name)
                     yield _Target(owner_path, (key, name))
