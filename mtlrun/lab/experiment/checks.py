@@ -121,27 +121,12 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 
 @dataclass(frozen=True)
 class Entry:
-    """Entry of `datasets` or `claims`, or a section `split`, `selection` or `sweep`."""
+    """Entry of a list, a nested estimator, or a small section such as `split`."""
 
     id: Any = None
     label: Any = None
     name: Any = None
     variant: Any = None
-    params: Any = None
-    kind: Any = "random"
-    trials: Any = None
-    validation: Any = None
-    folds: Any = None
-    on: Any = None
-    source: Any = "paper"
-    checks: Any = None
-
-
-@dataclass(frozen=True)
-class MethodEntry:
-    """Entry of `methods`, or a nested estimator."""
-
-    label: Any = None
     estimator: Any = ABSENT
     measure: Any = None
     params: dict[str, Any] = field(default_factory=dict)
@@ -149,6 +134,13 @@ class MethodEntry:
     select_with: dict[str, Any] = field(default_factory=dict)
     halving: Any = None
     scored: Any = None
+    kind: Any = "random"
+    trials: Any = None
+    validation: Any = None
+    folds: Any = None
+    on: Any = None
+    source: Any = "paper"
+    checks: Any = None
 
 
 @dataclass(frozen=True)
@@ -219,9 +211,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Fi
         check_method = _check_fit
     for i, method in enumerate(as_list(sections.methods)):
         if isinstance(method, dict):
-            yield from check_method(
-                read_sections(MethodEntry, method), ("methods", i), data
-            )
+            yield from check_method(read_sections(Entry, method), ("methods", i), data)
     cards = card_paths(data_directory(data_dir))
     yield from _check_names(data, cards)
     yield from _check_metrics_of_numbers(data, cards)
@@ -366,14 +356,12 @@ def _check_analysis_sections(data: dict[str, Any]) -> Iterator[Finding]:
 # ------------------------------------------------------------- methods
 
 
-def _check_fit(
-    method: MethodEntry, path: KeyPath, data: dict[str, Any]
-) -> Iterator[Finding]:
+def _check_fit(method: Entry, path: KeyPath, data: dict[str, Any]) -> Iterator[Finding]:
     """Check a row that fits an estimator.
 
     Parameters
     ----------
-    method : MethodEntry
+    method : Entry
     path : tuple
         Path of the entry.
     data : dict
@@ -409,13 +397,13 @@ def _check_fit(
 
 
 def _check_grid(
-    method: MethodEntry, path: KeyPath, grids: dict[str, Any]
+    method: Entry, path: KeyPath, grids: dict[str, Any]
 ) -> Iterator[Finding]:
     """Check the parameters that a method searches, and their values.
 
     Parameters
     ----------
-    method : MethodEntry
+    method : Entry
     path : tuple
         Path of the method.
     grids : dict
@@ -455,7 +443,7 @@ def _check_estimator(
         value_path = (*path, "params", key)
         yield from _check_setting(name, params, key, value, value_path)
         if is_nested(value):
-            nested = read_sections(MethodEntry, value)
+            nested = read_sections(Entry, value)
             yield from _check_estimator(nested.estimator, nested.params, value_path)
 
 
@@ -487,7 +475,7 @@ def _check_parameter(
         return
     value = complete(estimator, params).get(first)
     if is_nested(value):
-        nested = read_sections(MethodEntry, value)
+        nested = read_sections(Entry, value)
         yield from _check_parameter(nested.estimator, nested.params, rest, path)
     else:
         message = f"{first!r} of {estimator} is not an estimator here"
@@ -509,13 +497,13 @@ def _check_value(
 
 
 def _check_analysis(
-    method: MethodEntry, path: KeyPath, data: dict[str, Any]
+    method: Entry, path: KeyPath, data: dict[str, Any]
 ) -> Iterator[Finding]:
     """Check a row that calls an analysis: its name and parameters.
 
     Parameters
     ----------
-    method : MethodEntry
+    method : Entry
     path : tuple
         Path of the entry.
     data : dict
@@ -656,7 +644,7 @@ def context_of(
     }
     params: dict[str, set[str]] = {}
     for entry in _values(data, "methods", ANY):
-        method = read_sections(MethodEntry, entry)
+        method = read_sections(Entry, entry)
         params.setdefault(str(method.label), set()).update(method.params)
     return Context(
         texts,
@@ -710,8 +698,8 @@ def _check_metrics_of_numbers(
 def _check_sweep(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that each parameter of an axis is in a method, and is not searched, too."""
     sections = read_sections(Sections, data)
-    methods = [read_sections(MethodEntry, entry) for entry in as_list(sections.methods)]
-    for name in as_list(sections.sweep.params):
+    methods = [read_sections(Entry, entry) for entry in as_list(sections.methods)]
+    for name in _values(data, "sweep", "params", ANY):
         if not isinstance(name, str):
             continue
         indices = [i for i, method in enumerate(methods) if _has(method, name)]
@@ -730,7 +718,7 @@ def _check_sweep(data: dict[str, Any]) -> Iterator[Finding]:
                 )
 
 
-def _has(method: MethodEntry, parameter: str) -> bool:
+def _has(method: Entry, parameter: str) -> bool:
     """Whether a method has a parameter; False if the method does not exist."""
     try:
         if isinstance(method.measure, str):

@@ -11,14 +11,13 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from mtlrun.catalog.method import is_nested
 from mtlrun.catalog.methods import has_parameter
 from mtlrun.errors import ConfigError, UserError, suggest
 from mtlrun.lab.experiment.checks import (
     Entry,
-    MethodEntry,
     Sections,
     path_in_file,
     read_sections,
@@ -411,7 +410,7 @@ class Layers:
         self, method: object, source_path: KeyPath, source: Document
     ) -> None:
         """Merge a method into the method with its label, or add it if allowed."""
-        label = read_sections(MethodEntry, method).label
+        label = read_sections(Entry, method).label
         methods = read_sections(Sections, self.data).methods
         indices = [i for i, entry in enumerate(methods) if label in _names(entry)]
         for i in indices:
@@ -460,11 +459,10 @@ class Layers:
         for i in indices:
             self._expand_entry((*path, i))
             # Merging may change what the next target would depend on.
-            for target in list(_targets(entries[i], changes, path)):
-                change = _value_at(changes, target.change_path)
-                target_path = (*path, i, *target.entry_path)
-                change_path = (*source_path, *target.change_path)
-                self._merge(change, target_path, change_path, source)
+            for entry_path, change_path in list(_targets(entries[i], changes, path)):
+                change = _value_at(changes, change_path)
+                target_path = (*path, i, *entry_path)
+                self._merge(change, target_path, (*source_path, *change_path), source)
         if indices or name == "*":
             return
         # The change may be meant for another profile that has an entry with this name.
@@ -567,22 +565,9 @@ def _split_list_step(entries: list[Any], text: str) -> tuple[str | int, str]:
     return first, rest
 
 
-class _Target(NamedTuple):
-    """Part of the changes of an entry of a list, and where it belongs.
-
-    Attributes
-    ----------
-    entry_path : tuple
-        Path in the entry.
-    change_path : tuple
-        Path in the changes.
-    """
-
-    entry_path: KeyPath
-    change_path: KeyPath
-
-
-def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
+def _targets(
+    entry: Any, changes: Any, path: KeyPath
+) -> Iterator[tuple[KeyPath, KeyPath]]:
     """Yield where in an entry of a list its changes belong.
 
     A parameter that a method does not have belongs to the nested estimator that has it,
@@ -593,6 +578,11 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
     entry, changes : object
     path : tuple
         Path of the list.
+
+    Yields
+    ------
+    entry_path, change_path : tuple
+        Paths in the entry, and in the changes.
     """
     are_mappings = isinstance(changes, dict) and isinstance(entry, dict)
     if are_mappings and path == ("methods",):
@@ -601,9 +591,9 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
             if key == "params" and isinstance(value, dict) and has_params:
                 for name in value:
                     owner_path = _parameter_path(entry, name) or (key, name)
-                    yield _Target(owner_path, (key, name))
+                    yield (owner_path, (key, name))
             else:
-                yield _Target((key,), (key,))
+                yield ((key,), (key,))
     elif are_mappings and path == ("claims",):
         checks = read_sections(Entry, entry).checks
         if not isinstance(checks, list):
@@ -611,11 +601,11 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
         for key in changes:
             if key not in Claim.model_fields and checks:
                 for k in range(len(checks)):
-                    yield _Target(("checks", k, key), (key,))
+                    yield (("checks", k, key), (key,))
             else:
-                yield _Target((key,), (key,))
+                yield ((key,), (key,))
     else:
-        yield _Target((), ())
+        yield ((), ())
 
 
 def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
@@ -624,7 +614,7 @@ def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
     None if no estimator has the parameter. Missing `params` of nested estimators are
     added, so that the parameter can be set there.
     """
-    method = read_sections(MethodEntry, content)
+    method = read_sections(Entry, content)
     params = method.params
     try:
         if has_parameter(str(method.estimator), params, str(name)):
@@ -637,7 +627,7 @@ def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
             continue
         path = _parameter_path(nested, name)
         if path is not None:
-            nested_params = read_sections(MethodEntry, nested).params
+            nested_params = read_sections(Entry, nested).params
             params[key] = {**nested, "params": nested_params}
             return ("params", key, *path)
     return None
