@@ -517,13 +517,13 @@ def schema_findings(
             # A union has an error for each alternative, but one message is enough.
             text = reworded(pydantic_error)
             if text.startswith("must"):
-                shown_path = display_path(path)
-                names = [step for step in shown_path if isinstance(step, str)]
+                visible_path = display_path(path)
+                names = [step for step in visible_path if isinstance(step, str)]
                 subject = "the file"
-                if names and isinstance(shown_path[-1], int):
+                if names and isinstance(visible_path[-1], int):
                     subject = f"an entry of {names[-1]!r}"
-                elif shown_path:
-                    subject = repr(shown_path[-1])
+                elif visible_path:
+                    subject = repr(visible_path[-1])
                 text = f"{subject} {text}"
             value = pydantic_error.get("input")
             hint = ""
@@ -610,12 +610,12 @@ def reworded(finding: Any) -> str:
     ):
         return text
     # As in YAML where Python spells it differently.
-    shown = repr(value)
+    yaml_text = repr(value)
     if value is None:
-        shown = "null"
+        yaml_text = "null"
     elif isinstance(value, bool):
-        shown = shown.lower()
-    return f"{text}, not {shown}"
+        yaml_text = yaml_text.lower()
+    return f"{text}, not {yaml_text}"
 
 
 def _model_at(
