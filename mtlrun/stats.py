@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -197,7 +197,17 @@ def _wilcoxon(difference: np.ndarray) -> tuple[float, float]:
     ranks = _mid_ranks(np.abs(nonzero))
     positive = float(ranks[nonzero > 0].sum())
     if len(nonzero) > EXACT_LIMIT:
-        return positive, _normal_pvalue(positive, ranks)
+        # The normal distribution is close enough.
+        from scipy.special import ndtr
+
+        n = len(ranks)
+        mean = n * (n + 1) / 4
+        _, counts = np.unique(ranks, return_counts=True)
+        ties = float((counts**3 - counts).sum())
+        # n (n + 1) (2 n + 1) is six times the sum of the squares of the ranks 1 to n.
+        variance = (n * (n + 1) * (2 * n + 1) - ties / 2) / 24
+        z = (positive - mean) / np.sqrt(variance)
+        return positive, float(2 * ndtr(-abs(z)))
     # Mid-ranks are multiples of one half, so twice the sum of ranks is an integer:
     # count the sign patterns for each.
     doubled = np.rint(2 * ranks).astype(int)
@@ -213,23 +223,6 @@ def _wilcoxon(difference: np.ndarray) -> tuple[float, float]:
     pvalue = 2 * n_ways_in_tail / ways.sum()
     # Both tails include the middle, so that twice one of them may exceed 1.
     return positive, float(min(1.0, pvalue))
-
-
-def _normal_pvalue(positive: float, ranks: np.ndarray) -> float:
-    """Return the two-sided p-value of a sum of positive ranks.
-
-    It is computed from the normal distribution.
-    """
-    n = len(ranks)
-    mean = n * (n + 1) / 4
-    _, counts = np.unique(ranks, return_counts=True)
-    ties = float((counts**3 - counts).sum())
-    # n (n + 1) (2 n + 1) is six times the sum of the squares of the ranks 1 to n.
-    variance = (n * (n + 1) * (2 * n + 1) - ties / 2) / 24
-    z = (positive - mean) / np.sqrt(variance)
-    from scipy.special import ndtr
-
-    return float(2 * ndtr(-abs(z)))
 
 
 def _mid_ranks(values: np.ndarray) -> np.ndarray:
@@ -271,7 +264,17 @@ def rank_table(table: ArrayLike, *, greater_is_better: bool = True) -> np.ndarra
         If the table is not 2-D or has a NaN: drop the row, or decide what a failed
         method is worth.
     """
-    values = _table(table)
+    values = np.asarray(table, dtype=float)
+    if values.ndim != 2:
+        raise ValueError(
+            f"a table must have 2 dimensions (blocks, methods), got {values.ndim}"
+        )
+    if np.isnan(values).any():
+        row, column = np.argwhere(np.isnan(values))[0]
+        raise ValueError(
+            f"the value of method {column} in block {row} is missing; drop the block "
+            "or the method"
+        )
     ordered = values
     if greater_is_better:
         ordered = -values
@@ -469,18 +472,3 @@ def holm(pvalues: ArrayLike) -> np.ndarray:
     adjusted = raw.copy()
     adjusted[order] = np.minimum(1.0, rising)
     return adjusted
-
-
-def _table(table: Any) -> np.ndarray:
-    values = np.asarray(table, dtype=float)
-    if values.ndim != 2:
-        raise ValueError(
-            f"a table must have 2 dimensions (blocks, methods), got {values.ndim}"
-        )
-    if np.isnan(values).any():
-        row, column = np.argwhere(np.isnan(values))[0]
-        raise ValueError(
-            f"the value of method {column} in block {row} is missing; drop the block "
-            "or the method"
-        )
-    return values

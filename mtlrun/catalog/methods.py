@@ -556,9 +556,11 @@ def _installed_version(package: str) -> str | None:
     folders: set[str] = set()
     for path in filter(None, paths):
         folders.update(Path(path).parts)
-    known = _KNOWN_DISTRIBUTIONS.get(package)
-    if known is not None and any(importlib.metadata.distributions(name=known)):
-        distributions = [known]
+    distribution = _KNOWN_DISTRIBUTIONS.get(package)
+    if distribution is not None and any(
+        importlib.metadata.distributions(name=distribution)
+    ):
+        distributions = [distribution]
     else:
         distributions = _distributions_by_package().get(package, [])
     is_installed = not folders.isdisjoint(_INSTALLATION_FOLDERS)

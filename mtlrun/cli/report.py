@@ -77,7 +77,22 @@ def report(
     the folder of the run are rewritten. With --format html, report.html and an index of
     all runs are written.
     """
-    output_dir, out, form = _output_options(output_dir, out, form)
+    if out is not None and form is None:
+        raise UserError(
+            "--out needs --format",
+            f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.",
+        )
+    output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
+    if out is not None:
+        # The suffix of a file determines the format.
+        file_form = ENDINGS.get(out.suffix.lower())
+        if form is None:
+            form = file_form
+        if file_form is not None and form != file_form:
+            raise UserError(
+                f"{out} has the ending of another format than --format {form}",
+                "Leave out --format.",
+            )
     if (transpose or metric) and form != "tex":
         raise UserError(
             "--transpose and --metric change tables for LaTeX", "Add --format tex."
@@ -123,32 +138,6 @@ def report(
     if check and not report_problems(check_problems(run_report)):
         raise typer.Exit(1)
     raise typer.Exit(int(bool(jobs_with_outcome(run_report.run, FAILED))))
-
-
-def _output_options(
-    output_dir: Path, out: Path | None, form: str | None
-) -> tuple[Path, Path | None, str | None]:
-    """Return the folder of results, the file to write and the format of the output.
-
-    A file determines the format by its suffix.
-    """
-    if out is not None and form is None:
-        raise UserError(
-            "--out needs --format",
-            f"Add --format {', '.join(ENDINGS.values())}; or use -o {out}.",
-        )
-    output_dir, out = options.file_or_folder(output_dir, out, ENDINGS)
-    if out is None:
-        return output_dir, None, form
-    file_form = ENDINGS.get(out.suffix.lower())
-    if form is None:
-        form = file_form
-    if file_form is not None and form != file_form:
-        raise UserError(
-            f"{out} has the ending of another format than --format {form}",
-            "Leave out --format.",
-        )
-    return output_dir, out, form
 
 
 def run_folder(target: str, profile: str | None, output_dir: Path) -> Path:

@@ -64,6 +64,7 @@ def verify(
     from mtlrun.engine.stored import VERIFIED
     from mtlrun.lab.report.build import build_report
     from mtlrun.lab.report.formats import write_texts
+    from mtlrun.lab.report.summary import run_folders
     from mtlrun.lab.verify import SAMPLE
     from mtlrun.lab.verify import verify as recompute
 
@@ -71,7 +72,20 @@ def verify(
         raise UserError(
             "--sample, --seconds and --all exclude each other", "Give one of them."
         )
-    folders = _selected_folders(target, profile, output_dir)
+    root = output_dir if target == ALL else Path(target)
+    is_run = (root / "run.json").is_file()
+    if target == ALL or (root.is_dir() and not is_run):
+        folders = run_folders(root)
+    else:
+        root = output_dir
+        folders = [run_folder(target, profile, output_dir)]
+    if not folders:
+        raise UserError(
+            f"{root}: no finished runs below it",
+            "Give an experiment, or the folder of a run.",
+        )
+    for folder in folders:
+        refuse_links(root, folder)
     if sample is None and seconds is None and not all_cells:
         sample = SAMPLE
     recomputed = recompute(
@@ -121,28 +135,6 @@ def verify(
 def _tried(trials: list[Trial]) -> list[Trial]:
     """Return the trials that could be made: their data and settings were available."""
     return [trial for trial in trials if not trial.refused]
-
-
-def _selected_folders(target: str, profile: str | None, output_dir: Path) -> list[Path]:
-    """Return the folders of the runs to verify."""
-    from mtlrun.lab.report.summary import run_folders
-
-    root = output_dir if target == ALL else Path(target)
-    is_run = (root / "run.json").is_file()
-    has_many = target == ALL or (root.is_dir() and not is_run)
-    if not has_many:
-        folder = run_folder(target, profile, output_dir)
-        refuse_links(output_dir, folder)
-        return [folder]
-    folders = run_folders(root)
-    if not folders:
-        raise UserError(
-            f"{root}: no finished runs below it",
-            "Give an experiment, or the folder of a run.",
-        )
-    for folder in folders:
-        refuse_links(root, folder)
-    return folders
 
 
 def _format_trial(trial: Trial) -> str:

@@ -363,29 +363,24 @@ def _draw_gains(
         point.set_gid(f"point-{index}")
         points.append((size, height))
     ax.set_ylim(low, high)
-    _pad_rows(ax, picture.sizes, is_log)
+    smallest = min(picture.sizes)
+    largest = max(picture.sizes)
+    if is_log:
+        factor = (largest / smallest) ** 0.06
+        ax.set_xlim(smallest / factor, largest * factor)
+        steps = [m * 10**k for k in range(7) for m in (1, 2, 5)]
+        ticks = [step for step in steps if smallest <= step <= largest]
+        ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        margin = 0.08 * (largest - smallest) or 0.5 * largest
+        ax.set_xlim(smallest - margin, largest + margin)
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
     _name_points(ax, picture, points)
     ax.set_xlabel("rows of the task")
     _set_gain_axis(ax, picture, "y")
     return ax
-
-
-def _pad_rows(ax: Axes, sizes: Sequence[int], is_log: bool) -> None:
-    """Set the ends and the ticks of an axis of numbers of rows."""
-    low = min(sizes)
-    high = max(sizes)
-    if is_log:
-        factor = (high / low) ** 0.06
-        ax.set_xlim(low / factor, high * factor)
-        steps = [m * 10**k for k in range(7) for m in (1, 2, 5)]
-        ticks = [step for step in steps if low <= step <= high]
-        ax.set_xticks(ticks, [f"{tick:,}" for tick in ticks])
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_minor_formatter(NullFormatter())
-        return
-    margin = 0.08 * (high - low) or 0.5 * high
-    ax.set_xlim(low - margin, high + margin)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
 
 
 def _name_points(

@@ -203,7 +203,16 @@ def publish(
                 moves[source] = folder / source.relative_to(staging)
         targets = set(moves.values())
         outdated = {folder / name for name in obsolete} - targets
-        _flush(staging)
+        # The disk has the new files before the first of them is moved.
+        staged_folders = [staging]
+        for path in staging.rglob("*"):
+            if path.is_dir():
+                staged_folders.append(path)
+            elif path.is_file():
+                with open_regular(path, "rb+") as stream:
+                    os.fsync(stream.fileno())
+        for directory in staged_folders:
+            _flush_folder(directory)
         with exclusive_lock(folder):
             # All that can be in the way is refused before the first file is moved.
             for path in outdated:
@@ -259,16 +268,6 @@ def _mark(mark: Path) -> None:
         mark.unlink()
     with contextlib.suppress(FileExistsError):
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-
-
-def _flush(folder: Path) -> None:
-    """Wait until the disk has a folder and all that is in it."""
-    for path in folder.rglob("*"):
-        if path.is_file():
-            with open_regular(path, "rb+") as stream:
-                os.fsync(stream.fileno())
-    for directory in (folder, *(path for path in folder.rglob("*") if path.is_dir())):
-        _flush_folder(directory)
 
 
 def _flush_folder(folder: Path) -> None:

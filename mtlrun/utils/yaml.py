@@ -212,7 +212,11 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
     document = Document(name, text, None)
     problems: list[YamlProblem] = []
     try:
-        node = _compose(text)
+        try:
+            node = _compose_with(text, _FastLoader)
+        except (yaml.YAMLError, UnicodeEncodeError):
+            # The messages of this one are the same with and without libyaml.
+            node = _compose_with(text, _Loader)
         if node is not None:
             document.data = _Builder(document.places, problems).build(
                 node, (), _mark(node)
@@ -271,15 +275,6 @@ def _render_one(problem: YamlProblem, name: str, lines: list[str]) -> str:
         f"  {' ' * width}   {' ' * indent}{caret}{' ' + problem.hint if problem.hint else ''}"
     )
     return "\n".join(output)
-
-
-def _compose(text: str) -> yaml.Node | None:
-    try:
-        return _compose_with(text, _FastLoader)
-    except (yaml.YAMLError, UnicodeEncodeError):
-        return _compose_with(
-            text, _Loader
-        )  # its messages are the same with and without libyaml
 
 
 def _compose_with(text: str, loader: type) -> yaml.Node | None:
@@ -522,7 +517,14 @@ def schema_findings(
             # A union has an error for each alternative, but one message is enough.
             text = reworded(pydantic_error)
             if text.startswith("must"):
-                text = f"{_titled(display_path(path))} {text}"
+                visible_path = display_path(path)
+                names = [step for step in visible_path if isinstance(step, str)]
+                subject = "the file"
+                if names and isinstance(visible_path[-1], int):
+                    subject = f"an entry of {names[-1]!r}"
+                elif visible_path:
+                    subject = repr(visible_path[-1])
+                text = f"{subject} {text}"
             value = pydantic_error.get("input")
             hint = ""
             if kind == "list_type" and isinstance(value, str | int | float):
@@ -591,15 +593,6 @@ def _locate(
     return tuple(path), tuple(rest)
 
 
-def _titled(path: KeyPath) -> str:
-    if not path:
-        return "the file"
-    names = [step for step in path if isinstance(step, str)]
-    if isinstance(path[-1], int) and names:
-        return f"an entry of {names[-1]!r}"
-    return repr(path[-1])
-
-
 def reworded(finding: Any) -> str:
     """Return what pydantic found wrong with one value, in plain words: ``must be a
     number, not 'ten'``.
@@ -617,12 +610,12 @@ def reworded(finding: Any) -> str:
     ):
         return text
     # As in YAML where Python spells it differently.
-    shown = repr(value)
+    yaml_text = repr(value)
     if value is None:
-        shown = "null"
+        yaml_text = "null"
     elif isinstance(value, bool):
-        shown = shown.lower()
-    return f"{text}, not {shown}"
+        yaml_text = yaml_text.lower()
+    return f"{text}, not {yaml_text}"
 
 
 def _model_at(

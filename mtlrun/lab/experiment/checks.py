@@ -9,7 +9,7 @@ at once. All that they know of an estimator is what its constructor accepts (see
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -120,19 +120,13 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 
 
 @dataclass(frozen=True)
-class DatasetEntry:
-    """Entry of `datasets`."""
+class Entry:
+    """Entry of a list, a nested estimator, or a small section such as `split`."""
 
     id: Any = None
     label: Any = None
+    name: Any = None
     variant: Any = None
-
-
-@dataclass(frozen=True)
-class MethodEntry:
-    """Entry of `methods`, or a nested estimator."""
-
-    label: Any = None
     estimator: Any = ABSENT
     measure: Any = None
     params: dict[str, Any] = field(default_factory=dict)
@@ -140,31 +134,13 @@ class MethodEntry:
     select_with: dict[str, Any] = field(default_factory=dict)
     halving: Any = None
     scored: Any = None
-
-
-@dataclass(frozen=True)
-class _Split:
-    """Section `split` of the experiment or of a data set."""
-
     kind: Any = "random"
     trials: Any = None
     validation: Any = None
-
-
-@dataclass(frozen=True)
-class _Selection:
-    """Section `selection`."""
-
     folds: Any = None
     on: Any = None
-
-
-@dataclass(frozen=True)
-class _Sweep:
-    """Section `sweep`."""
-
-    name: Any = None
-    params: Any = None
+    source: Any = "paper"
+    checks: Any = None
 
 
 @dataclass(frozen=True)
@@ -184,8 +160,8 @@ class Sections:
     published: Any = None
     statistics: Any = None
     split: Any = None
-    selection: _Selection = field(default_factory=_Selection)
-    sweep: _Sweep = field(default_factory=_Sweep)
+    selection: Entry = field(default_factory=Entry)
+    sweep: Entry = field(default_factory=Entry)
     grids: dict[str, Any] = field(default_factory=dict)
     refit: dict[str, Any] = field(default_factory=dict)
     profiles: dict[str, Any] = field(default_factory=dict)
@@ -199,16 +175,18 @@ class Sections:
 
 def read_sections(cls: Callable[..., Fields], content: object) -> Fields:
     """Return a section, or an empty one if the content is no mapping."""
-    values = {}
+    if not isinstance(content, dict):
+        return cls()
+    values: dict[str, Any] = {}
     for entry in fields(cls):  # type: ignore[arg-type]
-        if isinstance(content, dict) and entry.name in content:
-            value = content[entry.name]
-            factory = entry.default_factory
-            if factory is dict:
-                value = value if isinstance(value, dict) else {}
-            elif factory is not MISSING:
-                value = read_sections(factory, value)
-            values[entry.name] = value
+        if entry.name not in content:
+            continue
+        values[entry.name] = content[entry.name]
+        factory = entry.default_factory
+        if factory is dict and not isinstance(values[entry.name], dict):
+            values[entry.name] = {}
+        elif factory is Entry:
+            values[entry.name] = read_sections(Entry, values[entry.name])
     return cls(**values)
 
 
@@ -233,9 +211,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Fi
         check_method = _check_fit
     for i, method in enumerate(as_list(sections.methods)):
         if isinstance(method, dict):
-            yield from check_method(
-                read_sections(MethodEntry, method), ("methods", i), data
-            )
+            yield from check_method(read_sections(Entry, method), ("methods", i), data)
     cards = card_paths(data_directory(data_dir))
     yield from _check_names(data, cards)
     yield from _check_metrics_of_numbers(data, cards)
@@ -315,7 +291,7 @@ def _check_fit_sections(data: dict[str, Any]) -> Iterator[Finding]:
             "a selection has either 'folds' or, outside training files, on: validation"
         )
         yield Finding(("selection", "on"), message, at_key=True)
-    if is_training and read_sections(_Split, sections.split).trials not in (None, 1):
+    if is_training and read_sections(Entry, sections.split).trials not in (None, 1):
         message = "a training file evaluates one split"
         hint = "leave 'trials' out; of a kfold split, the first fold is tested"
         yield Finding(("split",), message, hint, at_key=True)
@@ -346,7 +322,7 @@ def _check_splits(data: dict[str, Any]) -> Iterator[Finding]:
     selects_on_validation = sections.selection.on == "validation"
     is_swept = bool(_values(data, "sweep", "split"))
     for path, content in splits.items():
-        split = read_sections(_Split, content)
+        split = read_sections(Entry, content)
         kind = split.kind
         # The schema reports what is wrong with a malformed split.
         has_validation = (
@@ -380,14 +356,12 @@ def _check_analysis_sections(data: dict[str, Any]) -> Iterator[Finding]:
 # ------------------------------------------------------------- methods
 
 
-def _check_fit(
-    method: MethodEntry, path: KeyPath, data: dict[str, Any]
-) -> Iterator[Finding]:
+def _check_fit(method: Entry, path: KeyPath, data: dict[str, Any]) -> Iterator[Finding]:
     """Check a row that fits an estimator.
 
     Parameters
     ----------
-    method : MethodEntry
+    method : Entry
     path : tuple
         Path of the entry.
     data : dict
@@ -423,13 +397,13 @@ def _check_fit(
 
 
 def _check_grid(
-    method: MethodEntry, path: KeyPath, grids: dict[str, Any]
+    method: Entry, path: KeyPath, grids: dict[str, Any]
 ) -> Iterator[Finding]:
     """Check the parameters that a method searches, and their values.
 
     Parameters
     ----------
-    method : MethodEntry
+    method : Entry
     path : tuple
         Path of the method.
     grids : dict
@@ -469,7 +443,7 @@ def _check_estimator(
         value_path = (*path, "params", key)
         yield from _check_setting(name, params, key, value, value_path)
         if is_nested(value):
-            nested = read_sections(MethodEntry, value)
+            nested = read_sections(Entry, value)
             yield from _check_estimator(nested.estimator, nested.params, value_path)
 
 
@@ -501,7 +475,7 @@ def _check_parameter(
         return
     value = complete(estimator, params).get(first)
     if is_nested(value):
-        nested = read_sections(MethodEntry, value)
+        nested = read_sections(Entry, value)
         yield from _check_parameter(nested.estimator, nested.params, rest, path)
     else:
         message = f"{first!r} of {estimator} is not an estimator here"
@@ -523,13 +497,13 @@ def _check_value(
 
 
 def _check_analysis(
-    method: MethodEntry, path: KeyPath, data: dict[str, Any]
+    method: Entry, path: KeyPath, data: dict[str, Any]
 ) -> Iterator[Finding]:
     """Check a row that calls an analysis: its name and parameters.
 
     Parameters
     ----------
-    method : MethodEntry
+    method : Entry
     path : tuple
         Path of the entry.
     data : dict
@@ -612,7 +586,7 @@ def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Findi
         if not isinstance(entry, dict):
             # The short form is the id alone.
             entry = {"id": entry}
-        dataset = read_sections(DatasetEntry, entry)
+        dataset = read_sections(Entry, entry)
         dataset_names.append(dataset.label or dataset.id)
         if isinstance(dataset.id, str) and dataset.id in cards:
             yield from _check_options(entry, cards[dataset.id], ("datasets", i))
@@ -670,7 +644,7 @@ def context_of(
     }
     params: dict[str, set[str]] = {}
     for entry in _values(data, "methods", ANY):
-        method = read_sections(MethodEntry, entry)
+        method = read_sections(Entry, entry)
         params.setdefault(str(method.label), set()).update(method.params)
     return Context(
         texts,
@@ -693,7 +667,7 @@ def _check_options(
     for name, value in entry.items():
         if name not in DatasetSpec.model_fields:
             yield from _report_error(check, {name: value}, (*path, name))
-    variant = read_sections(DatasetEntry, entry).variant
+    variant = read_sections(Entry, entry).variant
     if isinstance(variant, str):
         yield from _report_error(card.variant, variant, (*path, "variant"))
 
@@ -724,8 +698,8 @@ def _check_metrics_of_numbers(
 def _check_sweep(data: dict[str, Any]) -> Iterator[Finding]:
     """Check that each parameter of an axis is in a method, and is not searched, too."""
     sections = read_sections(Sections, data)
-    methods = [read_sections(MethodEntry, entry) for entry in as_list(sections.methods)]
-    for name in as_list(sections.sweep.params):
+    methods = [read_sections(Entry, entry) for entry in as_list(sections.methods)]
+    for name in _values(data, "sweep", "params", ANY):
         if not isinstance(name, str):
             continue
         indices = [i for i, method in enumerate(methods) if _has(method, name)]
@@ -744,7 +718,7 @@ def _check_sweep(data: dict[str, Any]) -> Iterator[Finding]:
                 )
 
 
-def _has(method: MethodEntry, parameter: str) -> bool:
+def _has(method: Entry, parameter: str) -> bool:
     """Whether a method has a parameter; False if the method does not exist."""
     try:
         if isinstance(method.measure, str):

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 from mtlrun.catalog.method import is_nested
 from mtlrun.catalog.methods import has_parameter
 from mtlrun.errors import ConfigError, UserError, suggest
 from mtlrun.lab.experiment.checks import (
-    DatasetEntry,
-    MethodEntry,
+    Entry,
     Sections,
     path_in_file,
     read_sections,
@@ -45,15 +44,6 @@ FIXED = ("schema", "paper", "profiles", "readings", *NOT_INHERITED)
 _NAMED_LISTS = ("datasets", "methods", "claims")
 #: Section of a training file -> key whose value may be written in place of the section.
 _SHORT_FORMS = {"method": "estimator", "dataset": "id", "features": "kind"}
-
-
-@dataclass(frozen=True)
-class _ClaimEntry:
-    """Entry of `claims`, whose fields are of any type."""
-
-    id: Any = None
-    source: Any = "paper"
-    checks: Any = None
 
 
 class Layers:
@@ -132,7 +122,7 @@ class Layers:
         ids = []
         for entry in entries:
             if isinstance(entry, dict):
-                entry = read_sections(DatasetEntry, entry).id
+                entry = read_sections(Entry, entry).id
             ids.append(entry)
         return ids
 
@@ -163,7 +153,7 @@ class Layers:
             for entry in as_list(read_sections(Sections, layer).datasets):
                 fields = [entry]
                 if isinstance(entry, dict):
-                    dataset = read_sections(DatasetEntry, entry)
+                    dataset = read_sections(Entry, entry)
                     fields = [dataset.id, dataset.label]
                 names += [field for field in fields if isinstance(field, str)]
         return list(dict.fromkeys(names))
@@ -349,11 +339,11 @@ class Layers:
             return
         inherited = set()
         for content in as_list(read_sections(Sections, base.data).claims):
-            claim = read_sections(_ClaimEntry, content)
+            claim = read_sections(Entry, content)
             if isinstance(content, dict) and claim.source == "paper":
                 inherited.add(claim.id)
         for content in as_list(read_sections(Sections, self.data).claims):
-            claim = read_sections(_ClaimEntry, content)
+            claim = read_sections(Entry, content)
             if isinstance(content, dict) and claim.id in inherited:
                 content["source"] = "other data"
 
@@ -420,7 +410,7 @@ class Layers:
         self, method: object, source_path: KeyPath, source: Document
     ) -> None:
         """Merge a method into the method with its label, or add it if allowed."""
-        label = read_sections(MethodEntry, method).label
+        label = read_sections(Entry, method).label
         methods = read_sections(Sections, self.data).methods
         indices = [i for i, entry in enumerate(methods) if label in _names(entry)]
         for i in indices:
@@ -469,11 +459,10 @@ class Layers:
         for i in indices:
             self._expand_entry((*path, i))
             # Merging may change what the next target would depend on.
-            for target in list(_targets(entries[i], changes, path)):
-                change = _value_at(changes, target.change_path)
-                target_path = (*path, i, *target.entry_path)
-                change_path = (*source_path, *target.change_path)
-                self._merge(change, target_path, change_path, source)
+            for entry_path, change_path in list(_targets(entries[i], changes, path)):
+                change = _value_at(changes, change_path)
+                target_path = (*path, i, *entry_path)
+                self._merge(change, target_path, (*source_path, *change_path), source)
         if indices or name == "*":
             return
         # The change may be meant for another profile that has an entry with this name.
@@ -482,8 +471,8 @@ class Layers:
             profiles = read_sections(Sections, document.data).profiles
             for layer in (document.data, *profiles.values()):
                 section = _value_at(layer, path[:1])
-                for entry in section if isinstance(section, list) else ():
-                    names += _names(entry)
+                if isinstance(section, list):
+                    names += chain.from_iterable(map(_names, section))
         names = list(dict.fromkeys(names))
         if not _matches(names, name):
             position = nearest(source.places, source_path)
@@ -552,8 +541,7 @@ def _names(entry: object) -> list[str]:
     """Return the label and id of an entry of a list; of a text, the text."""
     names = [entry]
     if isinstance(entry, dict):
-        fields = read_sections(DatasetEntry, entry)
-        names = [fields.label, fields.id]
+        names = [entry.get(key) for key in ("label", "id")]
     return [name for name in names if isinstance(name, str)]
 
 
@@ -577,22 +565,9 @@ def _split_list_step(entries: list[Any], text: str) -> tuple[str | int, str]:
     return first, rest
 
 
-class _Target(NamedTuple):
-    """Part of the changes of an entry of a list, and where it belongs.
-
-    Attributes
-    ----------
-    entry_path : tuple
-        Path in the entry.
-    change_path : tuple
-        Path in the changes.
-    """
-
-    entry_path: KeyPath
-    change_path: KeyPath
-
-
-def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
+def _targets(
+    entry: Any, changes: Any, path: KeyPath
+) -> Iterator[tuple[KeyPath, KeyPath]]:
     """Yield where in an entry of a list its changes belong.
 
     A parameter that a method does not have belongs to the nested estimator that has it,
@@ -603,29 +578,34 @@ def _targets(entry: Any, changes: Any, path: KeyPath) -> Iterator[_Target]:
     entry, changes : object
     path : tuple
         Path of the list.
+
+    Yields
+    ------
+    entry_path, change_path : tuple
+        Paths in the entry, and in the changes.
     """
     are_mappings = isinstance(changes, dict) and isinstance(entry, dict)
     if are_mappings and path == ("methods",):
         for key, value in changes.items():
-            method = read_sections(MethodEntry, entry)
-            if key == "params" and isinstance(value, dict) and method.params:
+            has_params = bool(_value_at(entry, ("params",)))
+            if key == "params" and isinstance(value, dict) and has_params:
                 for name in value:
                     owner_path = _parameter_path(entry, name) or (key, name)
-                    yield _Target(owner_path, (key, name))
+                    yield (owner_path, (key, name))
             else:
-                yield _Target((key,), (key,))
+                yield ((key,), (key,))
     elif are_mappings and path == ("claims",):
-        checks = read_sections(_ClaimEntry, entry).checks
+        checks = read_sections(Entry, entry).checks
         if not isinstance(checks, list):
             checks = []
         for key in changes:
             if key not in Claim.model_fields and checks:
                 for k in range(len(checks)):
-                    yield _Target(("checks", k, key), (key,))
+                    yield (("checks", k, key), (key,))
             else:
-                yield _Target((key,), (key,))
+                yield ((key,), (key,))
     else:
-        yield _Target((), ())
+        yield ((), ())
 
 
 def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
@@ -634,7 +614,7 @@ def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
     None if no estimator has the parameter. Missing `params` of nested estimators are
     added, so that the parameter can be set there.
     """
-    method = read_sections(MethodEntry, content)
+    method = read_sections(Entry, content)
     params = method.params
     try:
         if has_parameter(str(method.estimator), params, str(name)):
@@ -647,7 +627,7 @@ def _parameter_path(content: Mapping[str, Any], name: str) -> KeyPath | None:
             continue
         path = _parameter_path(nested, name)
         if path is not None:
-            nested_params = read_sections(MethodEntry, nested).params
+            nested_params = read_sections(Entry, nested).params
             params[key] = {**nested, "params": nested_params}
             return ("params", key, *path)
     return None

@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from mtlrun.catalog.analysis import KEYS, Printed, read_printed
+from mtlrun.catalog.analysis import KEYS, read_printed
 from mtlrun.lab.experiment.checks import Sections, read_sections
 from mtlrun.lab.experiment.spec import ReferenceFile
 from mtlrun.utils.io import as_list
@@ -58,64 +58,82 @@ def expand_references(document: Document, folder: Path, folder_name: str) -> Non
     layers: dict[KeyPath, Any] = {(): document.data}
     for name, profile in sections.profiles.items():
         layers["profiles", name] = profile
-    for path, layer in layers.items():
-        references = as_list(read_sections(Sections, layer).reference)
-        if any(_is_file(entry) for entry in references):
-            tables = _Tables(folder, folder_name, axis)
-            _expand_section(document, layer, (*path, "reference"), tables)
+    for layer_path, layer in layers.items():
+        references = read_sections(Sections, layer).reference
+        if not any(_is_file(entry) for entry in as_list(references)):
+            continue
+        path = (*layer_path, "reference")
+        entries: list[Any] = []
+        positions: Positions = {}
+        for i, entry in enumerate(as_list(references)):
+            entry_path: KeyPath = path
+            if isinstance(references, list):
+                entry_path = (*path, i)
+            numbers = None
+            if _is_file(entry):
+                numbers = _numbers_of(entry, folder, folder_name, axis)
+            if numbers is None:
+                numbers = [entry]
+                position = nearest(document.places, entry_path)
+            else:
+                position = nearest(document.places, (*entry_path, "file"))
+            # Problems are shown at the value, even if they concern the key.
+            position = Position(position.value, position.value)
+            for number in numbers:
+                positions[*path, len(entries)] = position
+                entries.append(number)
+        outside = {
+            other_path: position
+            for other_path, position in document.places.items()
+            if other_path == path or other_path[: len(path)] != path
+        }
+        document.places = outside | positions
+        layer["reference"] = entries
 
 
-class _Tables:
-    """Printed tables in a folder.
+def _is_file(entry: object) -> bool:
+    return isinstance(entry, dict) and "file" in entry
+
+
+def _numbers_of(
+    table_entry: dict[str, Any], folder: Path, folder_name: str, axis: str | None
+) -> list[dict[str, Any]] | None:
+    """Return the entries for the numbers of a printed table.
 
     Parameters
     ----------
+    table_entry : dict
+        Entry that names the file of the table.
     folder : Path
+        Folder of the file.
     folder_name : str
         Name of the folder in messages.
     axis : str or None
-        Name of the axis of a sweep, which a column of a table may have.
-    """
+        Name of the axis of a sweep, which a column of the table may have.
 
-    def __init__(self, folder: Path, folder_name: str, axis: str | None) -> None:
-        self.folder = folder
-        self.folder_name = folder_name
-        self.axis = axis
-
-    def numbers(self, entry: dict[str, Any]) -> list[dict[str, Any]] | None:
-        """Return the entries for the numbers of a table.
-
+    Returns
+    -------
+    list of dict or None
         None if the schema refuses the entry of the table.
-        """
-        try:
-            spec = ReferenceFile.model_validate(entry)
-        except ValidationError:
-            return None
-        keys = list(KEYS)
-        if self.axis is not None:
-            keys.append(self.axis)
-        file_name = f"{self.folder_name}/{spec.file}"
-        table = read_printed(self.folder / spec.file, file_name, keys)
-        inherited = {
-            field: entry[field]
-            for field in _INHERITED_FIELDS
-            if entry.get(field) is not None
-        }
-        numbers = []
-        for number in table:
-            if number.dataset not in spec.leave_out:
-                numbers.append({**self._entry(number, spec), **inherited})
-        return numbers
-
-    def _entry(self, number: Printed, spec: ReferenceFile) -> dict[str, Any]:
+    """
+    try:
+        spec = ReferenceFile.model_validate(table_entry)
+    except ValidationError:
+        return None
+    keys = list(KEYS)
+    if axis is not None:
+        keys.append(axis)
+    table = read_printed(folder / spec.file, f"{folder_name}/{spec.file}", keys)
+    unit = Decimal(1)
+    if spec.percent:
+        unit = Decimal(100)
+    entries = []
+    for number in table:
+        if number.dataset in spec.leave_out:
+            continue
         dataset = number.dataset
-        if self.axis is not None and self.axis in number.where:
-            dataset = f"{dataset} ({self.axis} {number.where[self.axis]})"
-        unit = Decimal(1)
-        decimals = number.decimals
-        if spec.percent:
-            unit = Decimal(100)
-            decimals += 2
+        if axis is not None and axis in number.where:
+            dataset = f"{dataset} ({axis} {number.where[axis]})"
         std = None
         if number.std is not None:
             std = float(number.std / unit)
@@ -125,53 +143,12 @@ class _Tables:
             "quantity": number.quantity or spec.quantity or number.head,
             "task": number.task or None,
             "value": float(number.value / unit),
-            "decimals": decimals,
+            # A number in percent has two decimals more as a share.
+            "decimals": number.decimals + 2 * spec.percent,
             "std": std,
         }
-        return {name: value for name, value in entry.items() if value is not None}
-
-
-def _is_file(entry: object) -> bool:
-    return isinstance(entry, dict) and "file" in entry
-
-
-def _expand_section(
-    document: Document, section: dict[str, Any], path: KeyPath, tables: _Tables
-) -> None:
-    """Replace the tables of one section by their numbers.
-
-    Parameters
-    ----------
-    document : Document
-    section : dict
-        Experiment or profile with a key `reference`; modified in place.
-    path : tuple
-        Path of `reference`.
-    tables : _Tables
-    """
-    references = read_sections(Sections, section).reference
-    entries: list[Any] = []
-    positions: Positions = {}
-    for i, entry in enumerate(as_list(references)):
-        entry_path = path
-        if isinstance(references, list):
-            entry_path = (*path, i)
-        numbers = None
-        if _is_file(entry):
-            numbers = tables.numbers(entry)
-        if numbers is None:
-            numbers = [entry]
-            position = nearest(document.places, entry_path)
-        else:
-            position = nearest(document.places, (*entry_path, "file"))
-        for number in numbers:
-            # Problems are shown at the value, even if they concern the key.
-            positions[*path, len(entries)] = Position(position.value, position.value)
-            entries.append(number)
-    outside = {
-        other_path: position
-        for other_path, position in document.places.items()
-        if other_path == path or other_path[: len(path)] != path
-    }
-    document.places = outside | positions
-    section["reference"] = entries
+        entry |= {field: table_entry.get(field) for field in _INHERITED_FIELDS}
+        entries.append(
+            {name: value for name, value in entry.items() if value is not None}
+        )
+    return entries

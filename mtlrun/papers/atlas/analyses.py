@@ -157,7 +157,15 @@ def summary(
         Has curves over the number of training rows per task.
     """
     settings = _of_kinds(read_gains(published), kinds, published)
-    first, second = _gains_of_two_seeds(published, kinds)
+    # The gains of the first two seeds in the settings that have both.
+    settings_by_seed = _read_frame(published, TEXT_COLUMNS)
+    settings_by_seed = settings_by_seed[settings_by_seed["kind"].isin(kinds)]
+    gains = settings_by_seed.pivot_table(
+        index=["table", "rows"], columns="seed", values="gain"
+    )
+    gains = gains.reindex(columns=[0, 1]).dropna()
+    first = gains[0]
+    second = gains[1]
     values = {
         "tables": float(settings["table"].nunique()),
         "settings": float(len(settings)),
@@ -175,19 +183,12 @@ def summary(
         values[f"{regime}_alone"] = float(part["over_independent"].median())
     matrices = {}
     if set(kinds) == set(KINDS):
-        matrices["gain"] = _gain_map(settings)
+        by_rows = settings.pivot_table(
+            index="table", columns="rows", values="gain", sort=False
+        )
+        by_rows = by_rows.sort_index(axis=1).rename(columns="{:g}".format)
+        matrices = {"gain": _matrix(by_rows)}
     return AnalysisResult(values, curves=_curves(settings), matrices=matrices)
-
-
-def _gains_of_two_seeds(
-    published: str, kinds: Sequence[str]
-) -> tuple[pd.Series, pd.Series]:
-    """Return the gains of the first two seeds in the settings that have both."""
-    lines = _read_frame(published, TEXT_COLUMNS)
-    lines = lines[lines["kind"].isin(kinds)]
-    by_seed = lines.pivot_table(index=["table", "rows"], columns="seed", values="gain")
-    both = by_seed.reindex(columns=[0, 1]).dropna()
-    return both[0], both[1]
 
 
 def _curves(settings: pd.DataFrame) -> dict[str, Curve]:
@@ -211,15 +212,6 @@ def _curves(settings: pd.DataFrame) -> dict[str, Curve]:
 def _curve_over_rows(by_rows: pd.Series, label: str) -> Curve:
     rows = [float(number) for number in by_rows.index]
     return Curve(rows, by_rows.tolist(), "training rows per task", label, "x")
-
-
-def _gain_map(settings: pd.DataFrame) -> Matrix:
-    """Return the gains of all tables by the number of rows as a heat map."""
-    gains = settings.pivot_table(
-        index="table", columns="rows", values="gain", sort=False
-    )
-    gains = gains.sort_index(axis=1)
-    return _matrix(gains.rename(columns="{:g}".format))
 
 
 def _matrix(gains: pd.DataFrame) -> Matrix:
@@ -537,7 +529,13 @@ def prediction(
         tables = tables[is_scored]
     is_right = (predicted > 0) == (y > 0)
     rng = np.random.default_rng(seed)
-    draws = _draw_tables(tables, rng)
+    # Tables are drawn with replacement; a draw is the rows of their settings.
+    names = np.unique(tables)
+    rows_by_table = {name: np.flatnonzero(tables == name) for name in names}
+    draws: list[Array] = []
+    while len(draws) < N_DRAWS:
+        drawn = rng.choice(names, len(names))
+        draws.append(np.concatenate([rows_by_table[name] for name in drawn]))
     correlations = [_rank_correlation(predicted[rows], y[rows]) for rows in draws]
     correlation_low, correlation_high = np.nanquantile(correlations, _INTERVAL).tolist()
     shares_right = [is_right[rows].mean() for rows in draws]
@@ -559,23 +557,10 @@ def prediction(
         "over_no_high": over_no_high,
         "explained": float(1 - unexplained),
         "settings": float(len(y)),
-        "tables": float(len(np.unique(tables))),
+        "tables": float(len(names)),
     }
     coefficients = _coefficient_table(settings, outcome, rng)
     return AnalysisResult(values, tables={"Coefficients": coefficients})
-
-
-def _draw_tables(tables: Array, rng: np.random.Generator) -> list[Array]:
-    """Draw tables with replacement, `N_DRAWS` times; return the rows of their
-    settings.
-    """
-    names = np.unique(tables)
-    rows_by_table = {name: np.flatnonzero(tables == name) for name in names}
-    draws = []
-    for _ in range(N_DRAWS):
-        drawn = rng.choice(names, len(names))
-        draws.append(np.concatenate([rows_by_table[name] for name in drawn]))
-    return draws
 
 
 def design(settings: pd.DataFrame) -> Array:

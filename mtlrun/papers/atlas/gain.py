@@ -178,7 +178,17 @@ def gain(
         warnings.simplefilter("ignore")
         compared = _evaluate(candidates, protocol, data, evaluation)
         traits = properties(data.subset(train))
-    strategies = _strategies(compared, folds)
+    # Strategies choose by inner scores among their methods.
+    families = {
+        MULTITASK: (MULTITASK,),
+        INDEPENDENT: (INDEPENDENT,),
+        POOLED: (POOLED,),
+        BASELINE: (INDEPENDENT, POOLED),
+    }
+    strategies = {}
+    for name, members in families.items():
+        of_members = [method for method in compared if method.family in members]
+        strategies[name] = Strategy.of(of_members, range(folds))
     total = _gain_over(strategies, BASELINE, evaluation)
     if total is None or not _is_defined(total, data.n_tasks):
         raise DataError(
@@ -380,26 +390,6 @@ def evaluate_split(
 
 
 # ---------------------------------------------------------------- gains
-
-
-def _strategies(
-    compared: list[ComparedMethod], folds: int
-) -> dict[str, Strategy | None]:
-    """Return the strategies that choose by inner scores, by name.
-
-    There is one of multi-task methods, one of each alternative, and `BASELINE`.
-    """
-    families = {
-        MULTITASK: (MULTITASK,),
-        INDEPENDENT: (INDEPENDENT,),
-        POOLED: (POOLED,),
-        BASELINE: (INDEPENDENT, POOLED),
-    }
-    strategies = {}
-    for name, members in families.items():
-        methods = [method for method in compared if method.family in members]
-        strategies[name] = Strategy.of(methods, range(folds))
-    return strategies
 
 
 def _gain_over(

@@ -189,7 +189,10 @@ def pairs(
             lines.append(f"{n_rows} rows: too few tasks or methods can be compared")
             continue
         table += [[n_rows, *line] for line in errors]
-        selected = _selected_errors(errors)
+        selected = {}
+        for name, level, level_error, *_ in errors:
+            if name == SELECTED:
+                selected[level] = level_error
         for level, level_gains in gains.items():
             if level in selected and "none" in selected:
                 level_gains.append(log_ratio(selected["none"], selected[level]))
@@ -208,21 +211,6 @@ def pairs(
     return AnalysisResult(
         values, lines=lines, tables={"errors": {"columns": COLUMNS, "rows": table}}
     )
-
-
-def _selected_errors(errors: Sequence[Sequence[Any]]) -> dict[str, float]:
-    """Return the error of the selected method of each level, by level.
-
-    Parameters
-    ----------
-    errors : list of list
-        Lines of `error_table`.
-    """
-    selected = {}
-    for name, level, error, *_ in errors:
-        if name == SELECTED:
-            selected[level] = error
-    return selected
 
 
 def log_ratio(without: float, with_sharing: float) -> float:

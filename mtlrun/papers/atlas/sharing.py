@@ -38,10 +38,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 #: Files of the lines of `atlas/pairs` and of `atlas/verdicts`.
 PAIRS = "atlas/pairs.csv"
 VERDICTS = "atlas/verdicts.csv"
-#: What was known of every table before anything was computed.
+#: Properties of each table that were known before anything was computed.
 TABLES = "atlas/tables.csv"
-#: What a table is, by the columns of `TABLES`. A file may have these columns itself, as
-#: those of simulated tables have.
+#: Columns of `TABLES` that describe a table. Files of simulated tables have these
+#: columns themselves.
 DESCRIPTION = ("kind", "family", "source", "fresh")
 #: Columns that are text; the others are numbers.
 KEYS = ("table", "kind", "family", "source", "test", "learner", "method", "sharing")

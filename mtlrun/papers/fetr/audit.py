@@ -163,12 +163,12 @@ class _TableAudit:
         self.least: dict[str, float] = {}
         for joint, number in enumerate(bounds, 1):
             cell = f"SARCOS, joint {joint}"
-            self.cells[number.where["task"]] = cell
+            self.cells[number.task] = cell
             self.least[cell] = float(number.value)
         #: Method -> data -> printed error.
         self.errors: dict[str, dict[str, float]] = {}
         for number in table:
-            cell = self.cells.get(number.where["task"], "School")
+            cell = self.cells.get(number.task, "School")
             self.errors.setdefault(number.head, {})[cell] = float(number.value)
         self.pairs = self._pairs_of(OURS, LINEAR, self.errors[OURS])
         #: Pairs of which both errors are close to the least one.
@@ -193,16 +193,6 @@ class _TableAudit:
     def _count(self, order: str) -> int:
         return sum(pair.order == order for pair in self.pairs)
 
-    def _count_below_bound(self) -> int:
-        """Count the errors of linear methods that are too low even if rounded down."""
-        count = 0
-        for number in self.table:
-            cell = self.cells.get(number.where["task"])
-            largest = float(number.value) + 0.5 * 10.0**-number.decimals
-            if number.head in ESTIMATORS and cell in self.least:
-                count += largest < self.least[cell]
-        return count
-
     def quantities(self) -> dict[str, float]:
         """Return the counts and gains of the comparisons, by the name of the
         quantity.
@@ -214,6 +204,13 @@ class _TableAudit:
         for pair in self.pairs:
             if pair.method in CLOSE and pair.cell in first_joints:
                 close_gains.append(pair.gain)
+        # Errors of linear methods that are too low even if they are rounded down.
+        n_below_bound = 0
+        for number in self.table:
+            cell = self.cells.get(number.task)
+            largest = float(number.value) + 0.5 * 10.0**-number.decimals
+            if number.head in ESTIMATORS and cell in self.least:
+                n_below_bound += largest < self.least[cell]
         return {
             "comparisons": len(self.pairs),
             "lower": self._count("lower"),
@@ -223,7 +220,7 @@ class _TableAudit:
             "mtn_fetr_not_lower": _count_not_lower(related_networks),
             "mtn_smallest_gain": min(pair.gain for pair in networks),
             "near_bound": len(self.near),
-            "below_bound": self._count_below_bound(),
+            "below_bound": n_below_bound,
             "smallest_gain": min(close_gains),
         }
 

@@ -163,17 +163,27 @@ def learning_curve(
     intervals = {}
     for task, center, half in zip(data.tasks, extrapolated, half_width, strict=True):
         intervals[str(task)] = f"{center:.4g} ± {half:.2g}"
+    params = [f"{name} {value:g}" for name, value in fits.best_params.items()]
+    errors_text = ", ".join(f"{task} {text}" for task, text in intervals.items())
+    lines = [
+        f"{method} ({', '.join(params) or 'default parameters'}), extrapolated to "
+        f"{rows} training rows, 95% interval: {errors_text}."
+    ]
+    outside = []
+    for (task, interval), number, is_far in zip(
+        intervals.items(), printed, distance > 1, strict=True
+    ):
+        if number is not None and is_far:
+            outside.append(f"{task} ({number.value} against {interval})")
+    if any(printed):
+        lines.append(f"Printed outside this interval: {', '.join(outside) or 'none'}.")
     means = {name: float(np.mean(values)) for name, values in per_task.items()}
     plain = {name: _without_nan(values) for name, values in per_task.items()}
     return AnalysisResult(
         means,
         curves={"error": error_curve},
         per_task=plain,
-        lines=[
-            f"{method} ({_format_params(fits.best_params)}), extrapolated to {rows} "
-            f"training rows, 95% interval: {_format_pairs(intervals)}.",
-            *_outside_lines(intervals, printed, distance > 1),
-        ],
+        lines=lines,
     )
 
 
@@ -221,34 +231,6 @@ def _without_nan(values: Array) -> list[float | None]:
     return [None if math.isnan(value) else float(value) for value in values]
 
 
-def _format_params(params: Mapping[str, float]) -> str:
-    texts = [f"{name} {value:g}" for name, value in params.items()]
-    return ", ".join(texts) or "default parameters"
-
-
-def _format_pairs(texts: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {text}" for name, text in texts.items())
-
-
-def _outside_lines(
-    intervals: Mapping[str, str],
-    printed: Sequence[Printed | None],
-    is_outside: Array,
-) -> list[str]:
-    """Return a line that lists the printed errors outside their interval, if any are
-    printed.
-    """
-    if not any(printed):
-        return []
-    outside = []
-    for (task, interval), number, is_far in zip(
-        intervals.items(), printed, is_outside, strict=True
-    ):
-        if number is not None and is_far:
-            outside.append(f"{task} ({number.value} against {interval})")
-    return [f"Printed outside this interval: {', '.join(outside) or 'none'}."]
-
-
 def printed_errors(published: str, data: Dataset, method: str) -> list[Printed | None]:
     """Return the printed errors of a method on the tasks of a data set.
 
@@ -258,7 +240,7 @@ def printed_errors(published: str, data: Dataset, method: str) -> list[Printed |
     by_task = {}
     for number in of_data_set(table, data.id):
         if number.head == method:
-            by_task[number.where.get("task")] = number
+            by_task[number.task] = number
     return [by_task.get(str(task)) for task in data.tasks]
 
 

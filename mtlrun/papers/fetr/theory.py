@@ -127,7 +127,20 @@ def fetr_theory(
     is_number = distances > ROUNDING_LEVEL
     usable = distances[is_number]
     contraction = float(np.max(usable[1:] / usable[:-1]))
-    n_steps = _first_below(distances, DESCENT_TOLERANCE)
+    n_steps = np.nan
+    reached = np.flatnonzero(distances <= DESCENT_TOLERANCE)
+    if len(reached) > 0:
+        n_steps = float(reached[0])
+    # The curve has points evenly over the steps.
+    positions = np.linspace(0, len(distances) - 1, MAX_CURVE_POINTS)
+    kept = np.unique(positions.astype(int))
+    curve = Curve(
+        kept.astype(float).tolist(),
+        distances[kept].tolist(),
+        "step",
+        "||W - W*|| / ||W*||",
+        "y",
+    )
     return AnalysisResult(
         {
             "rank_deficit": float(size - rank),
@@ -140,11 +153,7 @@ def fetr_theory(
             "steps": n_steps,
             "steps_over_bound": n_steps / (kappa * np.log(1 / DESCENT_TOLERANCE)),
         },
-        curves={
-            "distance from the optimum": Curve(
-                *_thinned(distances), "step", "||W - W*|| / ||W*||", "y"
-            )
-        },
+        curves={"distance from the optimum": curve},
         lines=[
             f"flip-flop: the covariance of {size} rows has rank {rank} after one iteration",
             f"gradient descent: condition number {kappa:.3g}",
@@ -250,18 +259,3 @@ def _descend(
         W = W + step * system.residual(W)
         distances.append(float(np.linalg.norm(W - optimum)) / first)
     return np.array(distances), high / low
-
-
-def _first_below(distances: np.ndarray, level: float) -> float:
-    """Return the first step at which the distance is at most `level`; NaN if never."""
-    reached = np.flatnonzero(distances <= level)
-    if len(reached) == 0:
-        return float("nan")
-    return float(reached[0])
-
-
-def _thinned(distances: np.ndarray) -> tuple[list[float], list[float]]:
-    """Return points of a curve, evenly over the steps."""
-    positions = np.linspace(0, len(distances) - 1, MAX_CURVE_POINTS)
-    kept = np.unique(positions.astype(int))
-    return kept.astype(float).tolist(), distances[kept].tolist()

@@ -302,10 +302,13 @@ def audit(printed: Published, claimed: int) -> Audit:
     ranks = pd.DataFrame(rank_table(accuracy), accuracy.index, accuracy.columns)
     average = ranks.mean()
     methods = _test_methods(printed, average)
-    discrepancies = [
-        *_wrong_ranks(printed.rank, ranks),
-        *_wrong_averages(printed, average),
-    ]
+    discrepancies = []
+    rows, columns = np.nonzero((printed.rank != ranks).to_numpy())
+    for i, j in zip(rows, columns, strict=True):
+        where = f"{ranks.columns[j]} on {ranks.index[i]}"
+        ours = ranks.iloc[i, j]
+        discrepancies.append(Discrepancy("rank", where, printed.rank.iloc[i, j], ours))
+    discrepancies += _wrong_averages(printed, average)
     for method, row in methods.iterrows():
         discrepancies += _wrong_tests(str(method), row)
     sources = {
@@ -359,15 +362,6 @@ def _test_methods(printed: Published, average: pd.Series) -> pd.DataFrame:
     return methods
 
 
-def _wrong_ranks(printed: pd.DataFrame, ranks: pd.DataFrame) -> Iterator[Discrepancy]:
-    datasets, methods = np.nonzero((printed != ranks).to_numpy())
-    for row, column in zip(datasets, methods, strict=True):
-        where = f"{ranks.columns[column]} on {ranks.index[row]}"
-        yield Discrepancy(
-            "rank", where, printed.iloc[row, column], ranks.iloc[row, column]
-        )
-
-
 def _wrong_averages(published: Published, average: pd.Series) -> Iterator[Discrepancy]:
     for method, value in average.items():
         printed = published.average_rank[method]
@@ -405,7 +399,9 @@ def _wrong_tests(method: str, row: pd.Series) -> Iterator[Discrepancy]:
     low = 2.0 * stats.norm.sf(abs(z) + z_rounding)
     p_of_statistic = 2.0 * stats.norm.sf(abs(z))
     high = 2.0 * stats.norm.sf(abs(z) - z_rounding)
-    decimals = _p_decimals(p)
+    # Trailing zeros are not printed.
+    digits = f"{p:.10f}".rstrip("0").partition(".")[2]
+    decimals = max(P_DECIMALS, len(digits))
     p_rounding = 0.5 * 10.0**-decimals
     is_consistent = low - p_rounding <= p <= high + p_rounding
     if not is_consistent:
@@ -423,12 +419,6 @@ def _wrong_tests(method: str, row: pd.Series) -> Iterator[Discrepancy]:
 def _agrees(printed: float, value: float, decimals: int) -> bool:
     """Whether a value rounds to the printed digits."""
     return abs(printed - value) <= 0.5 * 10.0**-decimals + 1e-9
-
-
-def _p_decimals(printed: float) -> int:
-    """Return the number of decimals of a printed p-value, without trailing zeros."""
-    digits = f"{printed:.10f}".rstrip("0").partition(".")[2]
-    return max(P_DECIMALS, len(digits))
 
 
 # ---------------------------------------------------------------- texts

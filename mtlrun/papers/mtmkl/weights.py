@@ -10,7 +10,6 @@ from scipy.sparse.csgraph import connected_components
 
 from mtlrun.catalog.analysis import AnalysisResult, Curve, Matrix, analysis
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.estimators.mkl import GroupMKLClassifier, IndependentMKLClassifier
 from mtlrun.papers.mtmkl.common import (
     Candidate,
@@ -120,7 +119,16 @@ def kernel_weights(
         GroupMKLClassifier(C=best_C, lam=best_lam, kernels=list(kernels), tol=tol)
     )
     theta = model.theta_
-    distance_from_alone = _distance_from_alone(on_test, best_C, kernels)
+    # Weights that are hardly coupled should be the weights of separate tasks.
+    coupled = on_test.fit(
+        GroupMKLClassifier(
+            lam=_NEGLIGIBLE, C=best_C, kernels=list(kernels), tol=_NEGLIGIBLE
+        )
+    )
+    alone = on_test.fit(
+        IndependentMKLClassifier(C=best_C, kernels=list(kernels), tol=_NEGLIGIBLE)
+    )
+    distance_from_alone = float(np.abs(coupled.theta_ - alone.theta_).max())
     strengths = sorted(lam)
     groups_by_strength = [float(n_groups[best_C, strength]) for strength in strengths]
     groups_rise = 0.0
@@ -167,19 +175,6 @@ def kernel_weights(
             "gap": float(model.gap_),
         },
     )
-
-
-def _distance_from_alone(
-    part: TrainTestData, C: float, kernels: Sequence[str]
-) -> float:
-    """Compare weights that are hardly coupled with the weights of separate tasks."""
-    coupled = part.fit(
-        GroupMKLClassifier(lam=_NEGLIGIBLE, C=C, kernels=list(kernels), tol=_NEGLIGIBLE)
-    )
-    alone = part.fit(
-        IndependentMKLClassifier(C=C, kernels=list(kernels), tol=_NEGLIGIBLE)
-    )
-    return float(np.abs(coupled.theta_ - alone.theta_).max())
 
 
 def _distances(theta: np.ndarray, dataset: Dataset) -> dict[str, float]:

@@ -258,6 +258,12 @@ def svm_convergence(
     else:
         values = primal_values
         curves = {"function difference": _difference_curve(times, primal_differences)}
+    intercept = "with LIBSVM's intercept, " if solver == LIBSVM else ""
+    reference_line = (
+        f"{dataset.title or dataset.id}: obj* = {reference.optimum:.10g} "
+        f"({intercept}by {reference.method}), known to {reference.accuracy:.1e}; "
+        "smaller differences cannot be distinguished from it."
+    )
     return AnalysisResult(
         {
             **values,
@@ -268,7 +274,7 @@ def svm_convergence(
             "accuracy": reference.accuracy,
         },
         curves=curves,
-        lines=[_reference_line(dataset, solver, reference)],
+        lines=[reference_line],
         solver={
             "n_iter": n_iter,
             "gap": gap / max(1.0, abs(reference.optimum)),
@@ -338,15 +344,6 @@ def _difference_at(
 
 def _difference_curve(times: list[float], differences: Array) -> Curve:
     return Curve(times, differences.tolist(), "seconds", "|obj* - obj|", "xy")
-
-
-def _reference_line(dataset: Dataset, solver: str, reference: ReferenceOptimum) -> str:
-    intercept = "with LIBSVM's intercept, " if solver == LIBSVM else ""
-    return (
-        f"{dataset.title or dataset.id}: obj* = {reference.optimum:.10g} "
-        f"({intercept}by {reference.method}), known to {reference.accuracy:.1e}; "
-        "smaller differences cannot be distinguished from it."
-    )
 
 
 # ---------------------------------------------------------------- seconds
