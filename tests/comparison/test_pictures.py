@@ -28,7 +28,7 @@ from mtlrun.comparison.page import predictions_figure
 from mtlrun.comparison.predictions import held_out_predictions
 from mtlrun.comparison.verdict import MULTITASK, POOLED, Strategy
 from mtlrun.errors import DataError, UnknownNameError, UserError
-from mtlrun.show.drawing import draw, inline_svg
+from mtlrun.show.drawing import draw, inline_svg, svg
 from mtlrun.show.palette import LOSS_COLOR
 from mtlrun.show.pictures import (
     N_EXTREMES,
@@ -641,8 +641,12 @@ def test_the_page_is_one_file_with_alternative_texts_for_its_figures(ragged):
 def test_text_on_the_page_keeps_its_digits(ragged):
     interval = Interval("vs. separate models", 0.12345, -0.01234, 0.2)
     pictures = replace(ragged.pictures, measure="AUC", gains=[interval])
-    svg = inline_svg(pictures.verdict(), "verdict")
-    assert "0.123 (-0.012 to 0.200)" in re.sub(r"<[^>]*>", "", svg)
+    picture = replace(pictures.verdict(), title="gain of $0 or $1")
+    page = inline_svg(picture, "verdict")
+    assert "0.123 (-0.012 to 0.200)" in re.sub(r"<[^>]*>", "", page)
+    # Files have a title, in which dollars are no formula; pages have their own.
+    assert f">{picture.title}</text>" in svg(picture)
+    assert picture.title not in re.sub(r"<[^>]*>", "", page)
 
 
 @pytest.mark.slow
