@@ -507,8 +507,11 @@ def test_without_a_penalty_weights_match_separate_tasks_and_groups_lie_between(
     assert result.values["groups_between"] == sum(1 < n < 4 for n in counts)
 
 
-@pytest.mark.parametrize("seed", [0, 3])
-def test_weights_are_those_of_the_best_candidate_on_the_validation_part(plane, seed):
+# Two other candidates are as good with the first seed, none with the second one.
+@pytest.mark.parametrize(("seed", "n_ties"), [(3, 2), (22, 0)])
+def test_weights_are_those_of_the_best_candidate_on_the_validation_part(
+    plane, seed, n_ties
+):
     C = (0.01, 1.0)
     lam = (1e-6, 1e-5, 1e4)
     on_validation, _ = split_parts(plane, 0.2, seed)
@@ -525,7 +528,7 @@ def test_weights_are_those_of_the_best_candidate_on_the_validation_part(plane, s
         plane, seed=seed, train=0.2, kernels=KERNELS, C=C, lam=lam
     ).values
     assert (values["chosen_C"], values["chosen_lam"]) == best
-    assert values["ties"] == len(tied) - 1 > 0
+    assert values["ties"] == len(tied) - 1 == n_ties
     assert (values["groups_fewest"], values["groups_most"]) == (min(tied), max(tied))
 
 
