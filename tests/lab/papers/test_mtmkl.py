@@ -514,7 +514,7 @@ def test_weights_are_those_of_the_best_candidate_on_the_validation_part(
 ):
     C = (0.01, 1.0)
     lam = (1e-6, 1e-5, 1e4)
-    on_validation, _ = split_parts(plane, 0.2, seed)
+    on_validation, on_test = split_parts(plane, 0.2, seed)
     scores = {}
     n_groups = {}
     for candidate, model in fit_candidates(
@@ -528,6 +528,8 @@ def test_weights_are_those_of_the_best_candidate_on_the_validation_part(
         plane, seed=seed, train=0.2, kernels=KERNELS, C=C, lam=lam
     ).values
     assert (values["chosen_C"], values["chosen_lam"]) == best
+    model = on_test.fit(GroupMKLClassifier(*best, kernels=list(KERNELS), tol=1e-4))
+    assert values["accuracy"] == accuracy(on_test, model) != scores[best]
     assert values["ties"] == len(tied) - 1 == n_ties
     assert (values["groups_fewest"], values["groups_most"]) == (min(tied), max(tied))
 
