@@ -455,6 +455,8 @@ def test_transfer_holds_rows_out_and_balances_classes(strings):
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
+    other, _ = sample_rows(strings, 1, 30, 80, 60, seed=4)
+    assert set(other) != set(train)
     larger, _ = sample_rows(strings, 1, 60, 80, 60, seed=3)
     assert set(train) <= set(larger)
 
