@@ -449,6 +449,26 @@ def test_transfer_selects_parameters_on_rows_that_no_inner_fit_has_seen(
         assert fitted | held_out == train
 
 
+def test_transfer_selects_by_the_auc_of_the_target_task(strings, monkeypatch):
+    labels = dict(zip(strings.X.tolist(), strings.y, strict=True))
+
+    class Oracle(GraphSVC):
+        """Ranks the target task rightly if C is small, and the other one otherwise."""
+
+        def fit(self, X, y, **more):
+            return self
+
+        def decision_function(self, X, *, task_id):
+            y = np.array([labels[text] for text in X.tolist()])
+            is_right = (task_id == 1) == (self.C < 1)
+            return np.where(is_right, y, -y)
+
+    monkeypatch.setattr(transfer, "GraphSVC", Oracle)
+    options = {**SMALL, "costs": (1.0, 0.1), "model": "pooled"}
+    values = svm_transfer(strings, seed=3, folds=2, **options).values
+    assert (values["C"], values["auc_target"], values["auc"]) == (0.1, 1.0, 0.5)
+
+
 def test_transfer_holds_rows_out_and_balances_classes(strings):
     train, test = sample_rows(strings, 1, 30, 80, 60, seed=3)
     assert not set(train) & set(test)
