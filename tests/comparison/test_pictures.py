@@ -167,9 +167,10 @@ def test_gains_are_drawn_at_the_number_of_rows_of_their_task(ragged):
 
 @pytest.mark.rendered
 def test_every_point_on_the_page_has_a_name(ragged):
-    svg = inline_svg(ragged.pictures.gains_by_rows(), "gains")
-    for name, size in zip(ragged.board.tasks, ragged.board.sizes, strict=True):
-        assert f"<title>{name}: {size} rows" in svg
+    page = inline_svg(ragged.pictures.gains_by_rows(), "gains")
+    names = zip(ragged.board.tasks, ragged.board.sizes, strict=True)
+    for point, (name, size) in enumerate(names):
+        assert f'id="gains-point-{point}"><title>{name}: {size} rows' in page
 
 
 def test_the_heat_map_has_a_cell_per_task_and_method(ragged):
