@@ -318,6 +318,8 @@ class Copy:
             if code == PASSED:
                 chosen.append(test)
                 total += time.monotonic() - start
+            elif code is None:
+                say(f"{test} is left out: it takes more than {MAX_TEST_S:g} s")
             if total > MAX_TEST_S / 2:
                 break
         return Tests(tuple(chosen), total)

@@ -498,7 +498,9 @@ class TaskStatistics:
 
         If `by_task`, sums over shared rows are repeated for each task.
         """
-        positions = np.searchsorted(tasks, self.tasks)
+        # Targets of shared rows have the order of their columns, not of their names.
+        order = np.argsort(tasks)
+        positions = order[np.searchsorted(tasks, self.tasks, sorter=order)]
 
         def wider(values: Array) -> Array:
             out = np.zeros((len(tasks), *values.shape[1:]), values.dtype)

@@ -188,6 +188,11 @@ def test_a_task_counts_if_it_is_compared_with_each_alternative():
     assert smallest.n_undefined == 2
 
 
+def test_targets_on_the_same_rows_have_no_chance():
+    assert verdict_on(1.1, 1.2, noise=0.1).chance > 0.5
+    assert verdict_on(1.1, 1.2, noise=0.1, shared=True).chance is None
+
+
 def test_intervals_of_single_methods_stay_two_sided():
     gain = gain_of(0.1, 0.05)
     half = student.ppf(0.975, 30) * 0.05

@@ -37,6 +37,7 @@ from mtlrun.comparison.verdict import (
     USER_DEFINED,
     WORSE,
     Strategy,
+    VerdictText,
     decide,
     judge,
 )
@@ -466,6 +467,11 @@ def test_a_gain_that_is_rounded_to_zero_has_no_sign():
     assert not re.search(r"-0\.?0*(?![\d.])", text)
     # Neither more nor less error: "0% more" would say nothing.
     assert "about the same error (0% worse) than separate models" in text
+
+
+def test_gains_from_ten_percent_on_have_no_decimals():
+    text = VerdictText(WHERE)
+    assert (text.size(0.0994), text.size(0.0996)) == ("9.9%", "10%")
 
 
 def test_without_a_multi_task_method_the_next_step_is_to_name_one():

@@ -20,6 +20,7 @@ from mtlrun.show.pictures import (
     MAX_SHRINKAGE_ROWS,
     N_EXTREMES,
     Interval,
+    ListPicture,
     Shrinkage,
     ShrinkagePicture,
 )
@@ -104,6 +105,21 @@ def test_each_task_has_a_row_from_the_largest_estimate_down():
     assert [row.name for row in rows] == [
         f"task {t}" for t in reversed(range(MAX_SHRINKAGE_ROWS))
     ]
+
+
+def test_the_largest_changes_in_words_are_those_up_and_down():
+    arrows = [Shrinkage("up", 1.0, 2.0), Shrinkage("down", 9.0, 3.0)]
+    arrows += [Shrinkage(f"same {k}", 5.0, 5.0) for k in range(20)]
+    picture = ShrinkagePicture("Means", "grade", arrows, "Estimates.")
+    assert picture.alt.index("down 9 to 3") < picture.alt.index("up 1 to 2")
+
+
+def test_only_losses_whose_interval_is_below_zero_are_called_clear():
+    gains = [gain_of(0, 0.2), gain_of(1, -0.2), gain_of(2, -0.05), gain_of(3, 0.05)]
+    picture = ListPicture("Gains", "gain", NMSE, gains, 0.01)
+    clear_gains, clear_losses = picture.alt.split(".")[1:3]
+    assert re.findall("task .", clear_gains) == ["task 0"]
+    assert re.findall("task .", clear_losses) == ["task 1"]
 
 
 def test_of_many_tasks_the_extremes_have_rows_and_the_caption_counts_all():

@@ -28,7 +28,7 @@ from mtlrun.comparison.page import predictions_figure
 from mtlrun.comparison.predictions import held_out_predictions
 from mtlrun.comparison.verdict import MULTITASK, POOLED, Strategy
 from mtlrun.errors import DataError, UnknownNameError, UserError
-from mtlrun.show.drawing import draw, inline_svg
+from mtlrun.show.drawing import draw, inline_svg, svg
 from mtlrun.show.palette import LOSS_COLOR
 from mtlrun.show.pictures import (
     N_EXTREMES,
@@ -167,9 +167,10 @@ def test_gains_are_drawn_at_the_number_of_rows_of_their_task(ragged):
 
 @pytest.mark.rendered
 def test_every_point_on_the_page_has_a_name(ragged):
-    svg = inline_svg(ragged.pictures.gains_by_rows(), "gains")
-    for name, size in zip(ragged.board.tasks, ragged.board.sizes, strict=True):
-        assert f"<title>{name}: {size} rows" in svg
+    page = inline_svg(ragged.pictures.gains_by_rows(), "gains")
+    names = zip(ragged.board.tasks, ragged.board.sizes, strict=True)
+    for point, (name, size) in enumerate(names):
+        assert f'id="gains-point-{point}"><title>{name}: {size} rows' in page
 
 
 def test_the_heat_map_has_a_cell_per_task_and_method(ragged):
@@ -641,8 +642,12 @@ def test_the_page_is_one_file_with_alternative_texts_for_its_figures(ragged):
 def test_text_on_the_page_keeps_its_digits(ragged):
     interval = Interval("vs. separate models", 0.12345, -0.01234, 0.2)
     pictures = replace(ragged.pictures, measure="AUC", gains=[interval])
-    svg = inline_svg(pictures.verdict(), "verdict")
-    assert "0.123 (-0.012 to 0.200)" in re.sub(r"<[^>]*>", "", svg)
+    picture = replace(pictures.verdict(), title="gain of $0 or $1")
+    page = inline_svg(picture, "verdict")
+    assert "0.123 (-0.012 to 0.200)" in re.sub(r"<[^>]*>", "", page)
+    # Files have a title, in which dollars are no formula; pages have their own.
+    assert f">{picture.title}</text>" in svg(picture)
+    assert picture.title not in re.sub(r"<[^>]*>", "", page)
 
 
 @pytest.mark.slow

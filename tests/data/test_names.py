@@ -392,13 +392,13 @@ def test_float32_names_have_their_own_digits(dtype):
 
 
 def test_named_targets_are_used_by_name_everywhere():
-    X, Y = BASE[["x"]], pd.DataFrame({"a": 2 * BASE.x, "b": 5 - BASE.x})
+    X, Y = BASE[["x"]], pd.DataFrame({"b": 2 * BASE.x, "a": 5 - BASE.x})
     model = IndependentRidge(alpha=1e-6).fit(X, Y)
-    assert model.score(X, Y[["b", "a"]]) == pytest.approx(1.0)
+    assert model.score(X, Y[["a", "b"]]) == pytest.approx(1.0)
     again = (
         IndependentRidge(alpha=1e-6)
         .partial_fit(X[:12], Y[:12])
-        .partial_fit(X[12:], Y[12:][["b", "a"]])
+        .partial_fit(X[12:], Y[12:][["a", "b"]])
     )
     np.testing.assert_allclose(again.coef_, model.coef_, atol=1e-5)
     with pytest.raises(ValueError, match="columns of y"):

@@ -284,6 +284,13 @@ def test_the_decomposition_is_reused_only_for_the_same_content(monkeypatch):
     model.fit(X, Y, sample_weight=np.arange(40.0))
     model.set_params(fit_intercept=False).fit(X, Y, sample_weight=np.arange(40.0))
     assert len(calls) == 4
+    labels = np.where(Y > 0, 1, -1)
+    classifier = TraceNormMTLClassifier(loss="squared", solver="admm", warm_start=True)
+    for loss in ("squared", "logistic"):
+        # The squared loss decomposes weighted rows, other losses do not.
+        classifier.set_params(loss=loss)
+        classifier.fit(X, labels, sample_weight=np.arange(40.0))
+    assert len(calls) == 6
 
 
 def test_warm_start_data_are_not_saved():

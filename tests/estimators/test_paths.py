@@ -155,6 +155,7 @@ def test_a_search_of_scikit_learn_selects_the_same():
 def test_a_path_ends_at_zero_and_equals_single_fits(base):
     data, _ = rows("shared", type(base))
     path = base.path(**data, alphas=6)
+    assert_allclose(path.alphas, path.alphas[0] * np.geomspace(1, 1e-3, 6))
     assert abs(path.coef[0]).max() < 1e-4 < abs(path.coef[1]).max()
     for alpha, coef in zip(path.alphas[1:], path.coef[1:], strict=True):
         strength = (

@@ -42,6 +42,8 @@ from mtlrun.solvers.mkl.mkl import Coupling
 
 METHODS = ["STL", "MTL", "CMTL", "Whom", "FlexClus", "CoClus", "MeTaG", "Proposed"]
 KERNELS = ("linear", "gaussian(1)")
+#: Costs of which the validation part prefers another one than the test part.
+COSTS = (0.1, 1.0, 100.0)
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +217,24 @@ def test_the_authors_protocol_reports_its_best_test_accuracy(plane):
     assert set(analysis.values) == set(protocols.declaration.quantities)
 
 
+@pytest.mark.parametrize(
+    ("analysis", "options"),
+    [(protocols, {"C": (1.0,), "lam": (0.1,)}), (repaired, {"mu": (0.1,)})],
+)
+def test_labels_of_test_rows_decide_nothing(plane, analysis, options):
+    _, _, test = paper_partition(plane, 0.2, 1)
+    opposite = plane.y.copy()
+    opposite[test] *= -1
+    curves = []
+    for y in (plane.y, opposite):
+        data = dataclasses.replace(plane, y=y)
+        result = analysis(
+            data, seed=1, train=0.2, task_C=(0.1, 1.0), kernels=KERNELS, **options
+        )
+        curves.append(np.array(result.curves["test accuracy"].y))
+    np.testing.assert_allclose(curves[1], 1 - curves[0])
+
+
 def test_the_repaired_authors_code_reports_its_best_iterate_including_the_first(
     plane,
 ):
@@ -348,14 +368,14 @@ def test_random_splits_are_drawn_task_by_task():
 def test_sharing_matches_models_fitted_one_by_one(plane):
     analysis = sharing(
         plane,
-        seed=3,
+        seed=20,
         train=0.2,
         features="standardize",
-        C=(0.1, 1.0),
+        C=COSTS,
         lam=(0.1,),
         kernels=KERNELS,
     )
-    train, validation, test = paper_partition(plane, 0.2, 3)
+    train, validation, test = paper_partition(plane, 0.2, 20)
     X = StandardScaler().fit(plane.X[train]).transform(plane.X)
 
     def accuracy(model, rows):
@@ -366,7 +386,7 @@ def test_sharing_matches_models_fitted_one_by_one(plane):
         models = [
             GroupMKLClassifier(C=C, lam=lam, kernels=k)
             for k in kernels
-            for C in (0.1, 1.0)
+            for C in COSTS
             for lam in lams
         ]
         scores = []
@@ -378,19 +398,18 @@ def test_sharing_matches_models_fitted_one_by_one(plane):
         )
 
     values = analysis.values
-    assert values["stl"] == pytest.approx(chosen([0.0], [KERNELS])[0], abs=0.02)
-    assert values["mtl"] == pytest.approx(chosen([np.inf], [KERNELS])[0], abs=0.02)
+    assert values["stl"] == pytest.approx(chosen([0.0], [KERNELS])[0], abs=0.5 / 96)
+    assert values["mtl"] == pytest.approx(chosen([np.inf], [KERNELS])[0], abs=0.5 / 96)
     assert values["one_kernel"] == pytest.approx(
-        chosen([0.0], [[k] for k in KERNELS])[0], abs=0.02
+        chosen([0.0], [[k] for k in KERNELS])[0], abs=0.5 / 96
     )
     assert values["best_on_test"] == pytest.approx(
-        chosen([0.0, 0.1, np.inf], [KERNELS])[1], abs=0.02
+        chosen([0.0, 0.1, np.inf], [KERNELS])[1], abs=0.5 / 96
     )
-    assert (
-        values["largest_gain"]
-        >= values["gain"]
-        == values["proposed"] - max(values["stl"], values["mtl"])
-    )
+    # The candidate chosen among separate and common weights, of equal ones the common.
+    limit = chosen([np.inf, 0.0], [KERNELS])[0]
+    assert values["gain"] == pytest.approx(values["proposed"] - limit)
+    assert values["largest_gain"] == pytest.approx(values["best_on_test"] - limit)
     assert np.isnan(values["gain_named"]), "no task has a name of the paper"
     assert values["rows_per_task"] == 12
     assert set(values) == set(sharing.declaration.quantities)
@@ -417,15 +436,15 @@ def test_groups_of_tasks_need_their_kernel():
 
 def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
     options = {
-        "seed": 5,
+        "seed": 20,
         "train": 0.2,
-        "C": (0.1, 1.0),
+        "C": COSTS,
         "lam": (0.1, 10.0),
         "kernels": KERNELS,
     }
     values = tasks_together(plane, together=2, **options).values
-    train, validation, test = paper_partition(plane, 0.2, 5)
-    halves = np.array_split(np.random.default_rng(5).permutation(4), 2)
+    train, validation, test = paper_partition(plane, 0.2, 20)
+    halves = np.array_split(np.random.default_rng(20).permutation(4), 2)
     scores = {}
     for C, lam in [(c, s) for c in options["C"] for s in options["lam"]]:
         right = {}
@@ -450,11 +469,11 @@ def test_tasks_learned_together_match_models_of_a_few_tasks(plane):
             for name in ("validation", "test")
         ]
     assert values["accuracy"] == pytest.approx(
-        scores[values["chosen_C"], values["chosen_lam"]][1], abs=0.02
+        scores[values["chosen_C"], values["chosen_lam"]][1], abs=0.5 / 96
     )
     assert (
         scores[values["chosen_C"], values["chosen_lam"]][0]
-        >= max(s[0] for s in scores.values()) - 0.02
+        >= max(s[0] for s in scores.values()) - 0.5 / 96
     )
     assert values["together"] == 2
     assert (
@@ -507,11 +526,14 @@ def test_without_a_penalty_weights_match_separate_tasks_and_groups_lie_between(
     assert result.values["groups_between"] == sum(1 < n < 4 for n in counts)
 
 
-@pytest.mark.parametrize("seed", [0, 3])
-def test_weights_are_those_of_the_best_candidate_on_the_validation_part(plane, seed):
+# Two other candidates are as good with the first seed, none with the second one.
+@pytest.mark.parametrize(("seed", "n_ties"), [(3, 2), (22, 0)])
+def test_weights_are_those_of_the_best_candidate_on_the_validation_part(
+    plane, seed, n_ties
+):
     C = (0.01, 1.0)
     lam = (1e-6, 1e-5, 1e4)
-    on_validation, _ = split_parts(plane, 0.2, seed)
+    on_validation, on_test = split_parts(plane, 0.2, seed)
     scores = {}
     n_groups = {}
     for candidate, model in fit_candidates(
@@ -525,7 +547,9 @@ def test_weights_are_those_of_the_best_candidate_on_the_validation_part(plane, s
         plane, seed=seed, train=0.2, kernels=KERNELS, C=C, lam=lam
     ).values
     assert (values["chosen_C"], values["chosen_lam"]) == best
-    assert values["ties"] == len(tied) - 1 > 0
+    model = on_test.fit(GroupMKLClassifier(*best, kernels=list(KERNELS), tol=1e-4))
+    assert values["accuracy"] == accuracy(on_test, model) != scores[best]
+    assert values["ties"] == len(tied) - 1 == n_ties
     assert (values["groups_fewest"], values["groups_most"]) == (min(tied), max(tied))
 
 

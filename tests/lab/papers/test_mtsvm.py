@@ -421,8 +421,14 @@ def test_transfer_compares_three_models_on_the_same_rows(strings):
     assert results["multi-task"].values["coupling"] in (0.1, 1.0, 10.0)
 
 
+@pytest.fixture
+def use_model(monkeypatch):
+    """Return a function that puts another model in place of `GraphSVC`."""
+    return lambda model: monkeypatch.setattr(transfer, "GraphSVC", model)
+
+
 def test_transfer_selects_parameters_on_rows_that_no_inner_fit_has_seen(
-    strings, monkeypatch
+    strings, use_model
 ):
     steps = []
 
@@ -435,7 +441,7 @@ def test_transfer_selects_parameters_on_rows_that_no_inner_fit_has_seen(
             steps.append(("test", set(X.tolist())))
             return super().decision_function(X, **more)
 
-    monkeypatch.setattr(transfer, "GraphSVC", Recording)
+    use_model(Recording)
     options = {**SMALL, "costs": (0.1, 1.0), "model": "pooled"}
     svm_transfer(strings, seed=3, folds=2, **options)
     # Two candidates in two folds each, then the selected one on all training rows.
@@ -449,12 +455,34 @@ def test_transfer_selects_parameters_on_rows_that_no_inner_fit_has_seen(
         assert fitted | held_out == train
 
 
+def test_transfer_selects_by_the_auc_of_the_target_task(strings, use_model):
+    labels = dict(zip(strings.X.tolist(), strings.y, strict=True))
+
+    class Oracle(GraphSVC):
+        """Ranks the target task rightly if C is small, and the other one otherwise."""
+
+        def fit(self, X, y, **more):
+            return self
+
+        def decision_function(self, X, *, task_id):
+            y = np.array([labels[text] for text in X.tolist()])
+            is_right = (task_id == 1) == (self.C < 1)
+            return np.where(is_right, y, -y)
+
+    use_model(Oracle)
+    options = {**SMALL, "costs": (1.0, 0.1), "model": "pooled"}
+    values = svm_transfer(strings, seed=3, folds=2, **options).values
+    assert (values["C"], values["auc_target"], values["auc"]) == (0.1, 1.0, 0.5)
+
+
 def test_transfer_holds_rows_out_and_balances_classes(strings):
     train, test = sample_rows(strings, 1, 30, 80, 60, seed=3)
     assert not set(train) & set(test)
     assert np.bincount(strings.task_id[train]).tolist() == [80, 30]
     assert np.bincount(strings.task_id[test]).tolist() == [60, 60]
     assert (strings.y[train][-30:] > 0).sum() == 15
+    other, _ = sample_rows(strings, 1, 30, 80, 60, seed=4)
+    assert set(other) != set(train)
     larger, _ = sample_rows(strings, 1, 60, 80, 60, seed=3)
     assert set(train) <= set(larger)
 

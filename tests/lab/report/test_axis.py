@@ -66,6 +66,7 @@ def test_curves_have_means_and_standard_deviations_over_the_splits(sweep, unit, 
         "seconds to fit",
         True,
     ]
+    assert [curve.place for curve in auc.curves] == [0, 1, 2]
     complete, broken, _ = auc.curves
     assert complete.x == [2, 4]
     assert complete.y == pytest.approx([0.71 * unit, 0.81 * unit])

@@ -237,6 +237,8 @@ def test_additional_claims_are_counted_with_those_not_tested(maker):
         findings(report.claims)[-1]
         == "3 further claims: 1 holds, 1 does not hold, 1 is not testable."
     )
+    # Without a decision there is nothing to add claims to.
+    assert findings(report.claims[-1:]) == []
 
 
 @pytest.mark.parametrize(
