@@ -94,7 +94,6 @@ def gain_of(value, error, df=30):
 # --- the factor of the standard error ---
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("n_folds", [3, 5, 10])
 @pytest.mark.parametrize("n_repeats", [1, 3])
 def test_the_factor_of_cross_validation_is_the_root_of_two(n_folds, n_repeats):

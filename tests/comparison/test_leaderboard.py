@@ -223,7 +223,6 @@ def test_the_first_method_of_a_strategy_never_increases_the_gain():
     assert better.versus_separate.value == single.versus_separate.value
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("family", [INDEPENDENT, POOLED])
 @pytest.mark.parametrize("level", [0.5, 0.93, 2.0])
 def test_a_method_of_one_strategy_does_not_affect_the_other(family, level):

@@ -196,7 +196,6 @@ def scored(data, scores, names):
     return part.score(model, scores, names, "task")
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("needs", ["value", "score", "label"])
 @pytest.mark.parametrize("is_ragged", [True, False])
 def test_integer_weights_equal_repeated_rows_in_all_scores(needs, is_ragged):

@@ -201,7 +201,6 @@ def test_features_and_variances_equal_those_of_repeated_rows():
     assert weighted.variance == pytest.approx(variances)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("metric", ["rmse", "nmse", "r2"])
 @pytest.mark.parametrize("how", ["task", "sample"])
 def test_scores_of_equal_predictions_equal_those_of_repeated_rows(metric, how):

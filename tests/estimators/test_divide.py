@@ -147,7 +147,6 @@ def test_a_first_block_of_rank_zero_is_skipped_unless_the_variant_is_the_papers(
 # ---------------------------------------------------------------- limits and layouts
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("solver", ["admm", "fista", "apg"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_a_single_block_is_the_base_model(solver, intercept):

@@ -178,7 +178,6 @@ def test_a_new_task_gets_the_mean_and_the_variance_between_tasks():
         HierarchicalMTL().fit(X, y, task_id=ids).predict(X[:1], task_id=[99])
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["shared", "masked", "ragged"])
 @pytest.mark.parametrize("covariance", ["auto", "diagonal"])
 def test_standard_deviations_have_the_shape_of_predictions(layout, covariance):

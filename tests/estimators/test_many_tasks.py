@@ -99,7 +99,6 @@ def test_sparse_graphs_work_for_classifiers_and_chains_of_targets():
     assert chain.gap_ <= 1e-10
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("graph", ["all", "sparse"])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
 def test_svms_of_equally_similar_tasks_match_their_matrix(graph, loss):

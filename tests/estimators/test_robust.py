@@ -90,7 +90,6 @@ def test_the_outlier_task_is_detected():
 # ---------------------------------------------------------------- ranges of lam
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("lam", [1.0, 1.7])
 def test_from_one_on_the_outlier_part_is_zero_and_the_model_is_the_trace_norm(

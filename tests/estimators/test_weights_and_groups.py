@@ -83,7 +83,6 @@ def test_a_row_of_weight_0_equals_an_absent_row(name):
     assert np.array_equal(predict_scores(second, X, tasks), expected)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["task_id", "column", "sparse"])
 @pytest.mark.parametrize("name", ["GraphSVC", "MultiTaskKernelSVC"])
 def test_a_row_of_weight_0_may_contain_anything_and_has_a_dual_variable_of_0(

@@ -7,7 +7,6 @@ from sklearn.base import clone
 from mtlrun.estimators.graph import GraphMTL, GraphMTLClassifier
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize(
     "model",

@@ -101,7 +101,6 @@ def test_hashing_keeps_kernels_on_average():
     )
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 5}])
 @pytest.mark.parametrize("alphabet", ["ACGT", "ACGTRN"])
 def test_rows_on_the_fly_equal_those_of_the_matrix(options, alphabet):

@@ -67,7 +67,6 @@ def test_forms_agree_with_their_matrices(name, n_tasks, strength, ridge):
     assert form.inverse_energy(W) == pytest.approx(dense.inverse_energy(W), rel=1e-9)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("name", ["mean", "chain"])
 @pytest.mark.parametrize("n_tasks", [1, 2, 9])
 def test_eigenvectors_are_orthonormal_and_diagonalize(name, n_tasks):

@@ -179,7 +179,6 @@ def test_numbers_of_parts_and_penalties_must_agree(rng):
 # ---------------------------------------------------------------------- free intercepts
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("loss", [SquaredLoss(), LogisticLoss(), SquaredHingeLoss()])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_free_intercepts_require_sums_of_zero(rng, loss, weighted):

@@ -147,7 +147,6 @@ def test_extreme_predictions_have_an_optimal_intercept():
         assert abs(data.sum_by_task(loss.gradient(z + b, data.targets))[0]) < 1e-9
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("loss", [LogisticLoss(), SquaredHingeLoss(), HingeLoss()])
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_a_task_of_a_single_class_has_zero_loss(loss, label):

@@ -326,7 +326,6 @@ def test_effective_weights_have_the_shape_of_the_field():
     assert data.effective_weights().tolist() == [[1, 1], [2, 2], [3, 3]]
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("indices", [[1, 2], [2, 0], [1]])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_subset_of_ragged_tasks_keeps_its_rows(rng, indices, sparse):

@@ -235,7 +235,6 @@ def test_an_unpenalized_part_is_least_squares(small, layout):
     assert result.objective[-1] == pytest.approx(residual, rel=1e-7, abs=1e-8)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("shape", [(1, 4, 3), (6, 1, 3), (6, 4, 1), (1, 1, 1)])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_one_row_one_feature_and_one_task_are_fitted(small, shape, fit_intercept):
@@ -257,7 +256,6 @@ def test_one_row_one_feature_and_one_task_are_fitted(small, shape, fit_intercept
 # ---------------------------------------------------------------------- options
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["shared", "wide", "ragged", "masked"])
 @pytest.mark.parametrize("model", ["robust", "rMTFL"])
 def test_a_warm_start_ends_at_the_cold_solution(small, layout, model):

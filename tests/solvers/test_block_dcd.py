@@ -293,7 +293,6 @@ def test_dense_csr_and_strings_are_the_same(loss, form, coupling):
         )
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_shared_design_equals_the_stacked_one(solver, loss):
@@ -320,7 +319,6 @@ def test_a_shared_design_equals_the_stacked_one(solver, loss):
     assert 0 <= primal - dual + 1e-12 <= 1e-9 * max(1, primal)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_weights_are_repetitions(solver, loss):
@@ -338,7 +336,6 @@ def test_weights_are_repetitions(solver, loss):
     assert first.objective[-1] == pytest.approx(second.objective[-1], rel=1e-9)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_rows_of_zeros_and_equal_rows_are_handled(solver, loss):

@@ -277,7 +277,6 @@ def objective_by_definition(data, W, b, S1, S2, eta, rho):
     return loss + eta * np.sum(W**2) + rho * prior
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_objective_is_that_of_the_paper_and_never_increases(layout, intercept):

@@ -371,7 +371,6 @@ def test_the_posterior_is_that_of_one_large_regression():
 # ---------------------------------------------------------------------- sums
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["ragged", "shared", "masked"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_statistics_of_chunks_have_the_likelihood_of_the_rows(layout, intercept):

@@ -275,7 +275,6 @@ def test_standard_deviations_are_those_of_the_joint_curvature():
     assert_allclose(m.predict_std(value, L), expected, rtol=1e-6)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("n_tasks", [1, 2, 3, 12])
 @pytest.mark.parametrize("p_value", [0.02, 0.03])
 def test_a_larger_structure_needs_lower_losses_of_left_out_rows(n_tasks, p_value):

@@ -99,7 +99,6 @@ def test_the_optimum_matches_three_other_solvers(graph, kind, precompute):
     assert solution.objective[-1] == pytest.approx(exact.primal, rel=1e-9)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("options", [{}, {"normalize": True}, {"hash_bits": 8}])
 @pytest.mark.parametrize("precompute", [True, False])
 def test_strings_equal_their_features(options, precompute):

@@ -24,7 +24,6 @@ rng = np.random.default_rng(0)
 X, Z = rng.normal(size=(12, 3)), rng.normal(size=(7, 3))
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize(
     ("kernel", "oracle"),
     [

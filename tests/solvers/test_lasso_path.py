@@ -66,7 +66,6 @@ def test_orthogonal_columns_give_the_closed_form(by_task):
     assert (descent.epochs <= 2).all()
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("source", ["rows", "weighted rows", "sums"])
 @pytest.mark.parametrize("penalty", [L1(1.0), L21(1.0)], ids=["entries", "rows"])
 def test_all_strengths_have_the_certified_gap(penalty, source):

@@ -189,7 +189,6 @@ def test_a_design_of_zeros_has_an_empty_basis(shape):
     assert_allclose(rotation.rotate(np.ones((shape[1], 2))) * rotation.squares, 0.0)
 
 
-@pytest.mark.cover
 @pytest.mark.parametrize("layout", ["shared", "wide", "sparse", "weighted"])
 @pytest.mark.parametrize("fit_intercept", [False, True])
 def test_retarget_equals_a_fresh_rotation(small, layout, fit_intercept):
