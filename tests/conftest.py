@@ -33,7 +33,7 @@ from matplotlib.figure import Figure
 # Fixtures for several folders of tests, because pytest's import mode has no modules of
 # tests.
 sys.path.insert(0, str(Path(__file__).parent))
-from covering import covering_combinations
+from covering import covering_combinations, spread_combinations
 from laboratory import lab  # noqa: F401
 from limits import cache_memory, free_memory  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401
@@ -57,7 +57,7 @@ STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
 #: A test of all methods runs with one in so many of the methods whose stored solutions
 #: have not changed, and with as many as its other arguments have values; the next test
 #: with others. With ``--all-pairs``, with all.
-SETTLED_PER_TEST = 6
+SETTLED_PER_TEST = 3
 
 #: Time limit for a process to end, in seconds.
 PATIENCE = 240
@@ -191,8 +191,7 @@ def _names_of_arguments(marker: pytest.Mark) -> list[str]:
 def _left_out_combinations(items: Iterable[pytest.Item]) -> set[pytest.Item]:
     """Return the tests that the marker ``cover`` without arguments leaves out.
 
-    It stands above several ``parametrize``. Each of their values stays in as many
-    combinations as `cover` says.
+    It stands above several ``parametrize``, each of whose values stays.
     """
     tests: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -201,7 +200,6 @@ def _left_out_combinations(items: Iterable[pytest.Item]) -> set[pytest.Item]:
             tests[item.nodeid.partition("[")[0]].append(item)
     left_out = set()
     for cases in tests.values():
-        values = {}
         positions = []
         for marker in cases[0].iter_markers("parametrize"):
             names = _names_of_arguments(marker)
@@ -210,11 +208,11 @@ def _left_out_combinations(items: Iterable[pytest.Item]) -> set[pytest.Item]:
                 tuple(id(case.callspec.params[n]) for n in names) for case in cases
             ]
             numbers = {key: i for i, key in enumerate(dict.fromkeys(objects))}
-            values[names[0]] = range(len(numbers))
             positions.append([numbers[key] for key in objects])
-        (n_times,) = cases[0].get_closest_marker("cover").args or (1,)
-        kept = set(covering_combinations(values, n_times))
-        for case, combination in zip(cases, zip(*positions, strict=True), strict=True):
+        combinations = list(zip(*positions, strict=True))
+        n_times = cases[0].get_closest_marker("cover").args
+        kept = spread_combinations(combinations, *n_times)
+        for case, combination in zip(cases, combinations, strict=True):
             if combination not in kept:
                 left_out.add(case)
     return left_out

@@ -6,6 +6,8 @@ import pytest
 
 import mtlrun as library
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):

@@ -1,12 +1,13 @@
 """Only combinations of settled methods are left out."""
 
+import itertools
 import json
 from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from covering import covering_combinations
+from covering import covering_combinations, spread_combinations
 
 from mtlrun.catalog.registry import METHODS
 
@@ -75,3 +76,24 @@ def test_a_changed_method_is_combined_with_all_values():
     combinations = covering_combinations(VALUES, is_complete=lambda value: value == "b")
     assert sum("b" in combination for combination in combinations) == 6
     assert len(combinations) == 4 + 6
+
+
+@pytest.mark.parametrize("sizes", [(2, 2, 2), (4, 1, 10), (3, 3), (2, 5, 2, 3)])
+def test_each_value_of_several_lists_occurs(sizes):
+    combinations = list(itertools.product(*map(range, sizes)))
+    kept = spread_combinations(combinations)
+    assert kept <= set(combinations)
+    for position, size in enumerate(sizes):
+        assert {combination[position] for combination in kept} == set(range(size))
+
+
+def test_all_pairs_of_two_values_occur_in_few_combinations():
+    kept = spread_combinations(list(itertools.product(range(2), repeat=3)), 2)
+    assert len(kept) == 4
+    for first, second in itertools.combinations(range(3), 2):
+        pairs = {(combination[first], combination[second]) for combination in kept}
+        assert len(pairs) == 4
+
+
+def test_combinations_that_do_not_exist_are_not_kept():
+    assert spread_combinations([(0, 0), (0, 1), (1, 1)]) == {(0, 0), (1, 1)}

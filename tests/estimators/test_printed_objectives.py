@@ -16,6 +16,8 @@ from scipy.optimize import brentq, minimize
 from mtlrun.catalog.registry import METHODS, load_class
 from mtlrun.solvers.mkl.kernels import make_kernels
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 N_TASKS = 4
 N_FEATURES = 5
 ROWS_PER_TASK = 15

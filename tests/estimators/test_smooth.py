@@ -31,6 +31,8 @@ from mtlrun.solvers.hierarchical.smooth_parts import (
 )
 from mtlrun.solvers.hierarchical.smooth_posterior import mean_at_zero
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 COMMON = ("linear", "additive", "wide", "narrow")
 OWN = ("level", "slopes", "smooth", "additive")
 

@@ -7,6 +7,8 @@ from numpy.testing import assert_allclose
 from mtlrun.estimators import SmoothMTL, SmoothPooled, SmoothPooledClassifier
 from mtlrun.solvers.hierarchical import smooth_parts
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 
 def rough_table(n_rows=240):
     """Return rows with a fast function of three columns together and little noise."""

@@ -30,6 +30,8 @@ from mtlrun.estimators.baselines import (
 )
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 PLAIN = {
     "TaskMean": TaskMean(),
     "PerTask": PerTask(Ridge()),

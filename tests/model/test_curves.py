@@ -24,6 +24,8 @@ from mtlrun.model.fitted import Model
 from mtlrun.model.plots import plot_model
 from mtlrun.show.drawing import draw
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 FARMS = [f"farm {letter}" for letter in "abcde"]
 
 
