@@ -54,12 +54,8 @@ MAX_RACE_SHARE = 0.5
 REPORT_SECONDS = 1.0
 #: A fit of a convex model to labels takes this many times as long as one to numbers.
 LABELS_FACTOR = 10.0
-
-
 #: Models with two penalties take about half as long again.
 TWO_PENALTIES = ("Dirty", "SparseLowRank", "Robust")
-
-
 #: The remaining time is estimated once the finished methods usually take this share of
 #: the time of all methods. The first one takes 2 ms, and the program starts meanwhile.
 MIN_FINISHED_SHARE = 0.02
@@ -562,10 +558,10 @@ class CompareSchedule:
 
     def _enter(self, entry: ComparedMethod, split: int, record: Record) -> None:
         """Enter the record of a split into the results of a method."""
-        scores = None
+        test_scores = None
         if record.done:
-            scores = self.runner.store.read_scores(record)
-        if scores is None:
+            test_scores = self.runner.store.read_scores(record)
+        if test_scores is None:
             entry.failures[split] = record.error or record.status
             return
         metric = self.evaluation.metric
@@ -576,7 +572,7 @@ class CompareSchedule:
             is_missing = value is None or math.isnan(value)
             values.append(None if is_missing else value)
         entry.tasks[split] = values
-        entry.losses[split] = self.evaluation.losses(split, scores)
+        entry.losses[split] = self.evaluation.losses(split, test_scores)
         seconds = record.seconds
         selection = record.selection
         entry.seconds.append((seconds.total or 0.0) + (seconds.search or 0.0))

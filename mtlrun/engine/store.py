@@ -132,6 +132,7 @@ class Store:
         return record
 
     def _read(self, key: str) -> Record | None:
+        """Return a record from its file, or else from the packed records of the run."""
         name = f"{CELLS}/{key}.json"
         try:
             record = Record.from_line(read_text_file(self.path(key)))
