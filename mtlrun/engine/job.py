@@ -3,7 +3,8 @@
 There are three kinds of jobs (`JobKind`). A *fit* trains a method on the training rows
 of one split, with the parameters that a search selected, and scores the test rows. A
 *fold* scores all candidates of such a search on one fold within the training rows. An
-*analysis* calls a function. `mtlrun.engine.fit` computes them.
+*analysis* calls a function. `JobBuilder` derives the jobs of experiments, comparisons
+and trained models, and `mtlrun.engine.fit` computes them.
 
 The key of a job is the digest of its content and of the versions of the code that
 computes it. Results are stored under this key, and a stored job is not recomputed.

@@ -44,7 +44,7 @@ from mtlrun.problem.taskdata import Array, TaskData, without_weights
 # simulated data, from 0.01 to 100 times the best rho; balancing for ever need not
 # converge.
 RELAXATION = 1.6
-_UNTIL = 300
+_LAST_BALANCE = 300
 _DEAD_ZONE = 1.3
 _LARGEST_CHANGE = 10.0
 # Where the residuals of the predictions should balance; with 1 the number of iterations
@@ -245,7 +245,7 @@ def _iterate(
     rho: float,
     tracker: Tracker,
 ) -> tuple[list[Array], list[Array], float]:
-    """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
+    """Iterate until the tracker stops the run; `U` is overwritten, `Z` is not."""
     rotation = space.rotation
     K = len(Z)
     balance_at = next_balance(0)
@@ -478,7 +478,7 @@ class _SplitRun:
         self.U = [pulled / -self.rho for _ in needed]
 
     def until(self, tracker: Tracker) -> None:
-        """Iterate until the tracker says stop."""
+        """Iterate until the tracker stops the run."""
         balance_at = next_balance(0)
         for it in range(1, tracker.max_iter + 1):
             W, predicted = self._ridge_step()
@@ -585,7 +585,7 @@ class _SplitRun:
 
 def next_balance(iteration: int) -> int:
     """Return the iteration at which to balance next, 0 for never."""
-    if iteration >= _UNTIL:
+    if iteration >= _LAST_BALANCE:
         return 0
     return iteration + (3 if iteration < 60 else 10)
 
