@@ -12,9 +12,7 @@ from mtlrun.chunks.table import chunk_files
 from mtlrun.comparison.compare import compare_table, refuse_output
 from mtlrun.comparison.leaderboard import Leaderboard
 from mtlrun.comparison.options import CompareOptions, TargetColumns, options_of
-from mtlrun.comparison.result import (
-    Comparison,
-)
+from mtlrun.comparison.result import Comparison
 from mtlrun.comparison.schedule import ignore
 from mtlrun.data.roles.roles import Roles
 from mtlrun.errors import ConfigError, with_arguments

@@ -43,10 +43,7 @@ from mtlrun.comparison.interval_errors import (
 )
 from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
-from mtlrun.comparison.options import (
-    CompareOptions,
-    TargetColumns,
-)
+from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.comparison.predictions import held_out_predictions
 from mtlrun.comparison.protocol import (
     Protocol,
@@ -455,7 +452,6 @@ class _Session:
         """Compute all fits until the deadline, and the rest of the result."""
         evaluation = self.protocol.evaluation(self.dataset)
         schedule = self._schedule(self.protocol, candidates, evaluation, deadline)
-
         schedule.finished = self._reporter(schedule, facts, finished)
         entries = schedule.run()
         board = self._board(entries, evaluation, facts, schedule.left_out)

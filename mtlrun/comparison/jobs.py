@@ -81,7 +81,7 @@ class ComparisonJobs:
         n_splits = self.protocol.n_splits
         n_jobs = len(candidates) * n_splits * (1 + self.protocol.n_inner_folds)
         name = self.dataset.title
-        allow(name, n_jobs, PLANNED, "cells and folds", "Lower splits or folds.")
+        allow(name, n_jobs, PLANNED, "results and folds", "Lower splits or folds.")
         rows = []
         for candidate in candidates:
             for job in self._jobs(candidate, range(n_splits)):

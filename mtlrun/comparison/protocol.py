@@ -63,9 +63,9 @@ class Protocol:
 
     Attributes
     ----------
-    split : dict
-        As in a training file: ``{"kind": "kfold", "folds": 5}`` or ``{"kind":
-        "published", "name": ...}``.
+    split : Split
+        Of the kind ``kfold``, with a number of folds, or ``published``, with the name
+        of a split of the data set. Trial and seed are those of each single split.
     n_splits : int
         Number of splits of all repeats.
     n_inner_folds : int

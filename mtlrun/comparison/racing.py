@@ -95,42 +95,6 @@ def raced_labels(
     return [label for label in labels if label in defaults]
 
 
-def deficit(metric: str, score: float, best: float) -> float:
-    """Return how far a score is behind the best one; 0 for the best one itself.
-
-    Errors are compared as shares of the smallest error, and the RMSE by its square, in
-    which gains are measured. Scores that are at most 1 are compared by difference.
-    """
-    if _is_bounded_score(metric):
-        return best - score
-    error = score
-    min_error = best
-    if metric in EXPLAINED_VARIANCE_METRICS:
-        error = 1 - score
-        min_error = 1 - best
-    elif metric == "rmse":
-        error = score**2
-        min_error = best**2
-    if error <= min_error:
-        return 0.0
-    if min_error > 0:
-        return error / min_error - 1
-    return math.inf
-
-
-def _is_bounded_score(metric: str) -> bool:
-    """Whether a metric is a score that is at most 1, such as the AUC."""
-    greater = get_metric(metric).greater_is_better
-    return greater and metric not in EXPLAINED_VARIANCE_METRICS
-
-
-def largest_deficit(metric: str) -> float:
-    """Return the distance to the best method up to which a method is searched on."""
-    if _is_bounded_score(metric):
-        return MAX_SCORE_DEFICIT
-    return MAX_EXCESS_ERROR
-
-
 @dataclass(frozen=True)
 class RaceResult:
     """Decisions in one training part after its first inner folds.
@@ -211,6 +175,42 @@ def _distance(
     """Return how far a method is behind the best of its rivals, 0 without rivals."""
     distances = [deficit(metric, scores[label], scores[other]) for other in rivals]
     return max(distances, default=0.0)
+
+
+def deficit(metric: str, score: float, best: float) -> float:
+    """Return how far a score is behind the best one; 0 for the best one itself.
+
+    Errors are compared as shares of the smallest error, and the RMSE by its square, in
+    which gains are measured. Scores that are at most 1 are compared by difference.
+    """
+    if _is_bounded_score(metric):
+        return best - score
+    error = score
+    min_error = best
+    if metric in EXPLAINED_VARIANCE_METRICS:
+        error = 1 - score
+        min_error = 1 - best
+    elif metric == "rmse":
+        error = score**2
+        min_error = best**2
+    if error <= min_error:
+        return 0.0
+    if min_error > 0:
+        return error / min_error - 1
+    return math.inf
+
+
+def _is_bounded_score(metric: str) -> bool:
+    """Whether a metric is a score that is at most 1, such as the AUC."""
+    greater = get_metric(metric).greater_is_better
+    return greater and metric not in EXPLAINED_VARIANCE_METRICS
+
+
+def largest_deficit(metric: str) -> float:
+    """Return the distance to the best method up to which a method is searched on."""
+    if _is_bounded_score(metric):
+        return MAX_SCORE_DEFICIT
+    return MAX_EXCESS_ERROR
 
 
 def format_deficit(metric: str, distance: float) -> str:

@@ -131,7 +131,8 @@ class Comparison:
     coefficients_of : str
         Method of the coefficients.
     cells : dict
-        Options, metric and split, and the key of the job of each method on each split.
+        Content of ``compare.json`` apart from the table: options, metric and split, and
+        the key of the job of each method on each split.
     curve : DataFrame or None
         Gain against rows per task (`mtlrun.comparison.leaderboard.curve_of`); None
         without ``curve=True``.
@@ -600,7 +601,7 @@ class Comparison:
         ``predictions.npz`` (for ``mtlrun plot``), ``chosen.yaml`` (for ``mtlrun train
         chosen.yaml --data-dir data``), ``data`` (the table and its card), ``model``
         (for ``mtlrun predict model NEW``) and ``compare.json`` (options and keys of the
-        cells).
+        jobs).
 
         Raises
         ------

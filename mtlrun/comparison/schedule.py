@@ -54,12 +54,8 @@ MAX_RACE_SHARE = 0.5
 REPORT_SECONDS = 1.0
 #: A fit of a convex model to labels takes this many times as long as one to numbers.
 LABELS_FACTOR = 10.0
-
-
 #: Models with two penalties take about half as long again.
 TWO_PENALTIES = ("Dirty", "SparseLowRank", "Robust")
-
-
 #: The remaining time is estimated once the finished methods usually take this share of
 #: the time of all methods. The first one takes 2 ms, and the program starts meanwhile.
 MIN_FINISHED_SHARE = 0.02
@@ -169,38 +165,6 @@ class CompareSchedule:
         self.running = ""
         self.reported = -math.inf
 
-    def remaining(self, min_share: float = MIN_FINISHED_SHARE) -> float | None:
-        """Return the seconds until all is computed, None while too little is known."""
-        return remaining_seconds(
-            self.entries,
-            self.usual,
-            splits=len(self.evaluation.rows),
-            elapsed=time.monotonic() - self.started,
-            computed=self.worked,
-            min_share=min_share,
-        )
-
-    def progress(self) -> BoardProgress:
-        """Return how far the computation is."""
-        n_done = 0
-        for entry in self.entries.values():
-            untested = entry.stopped.keys() - entry.scores.keys()
-            n_done += len(entry.scores) + len(entry.failures) + len(untested)
-        now = time.monotonic()
-        seconds = self.remaining()
-        if self.deadline is not None:
-            until_deadline = max(self.deadline - now, 0.0)
-            seconds = (
-                until_deadline if seconds is None else min(seconds, until_deadline)
-            )
-        return BoardProgress(
-            n_done=n_done,
-            n_jobs=len(self.jobs),
-            elapsed_seconds=now - self.started,
-            remaining_seconds=seconds,
-            running=self.running,
-        )
-
     def run(self) -> list[ComparedMethod]:
         """Compute all jobs, or as many as the deadline allows.
 
@@ -242,25 +206,6 @@ class CompareSchedule:
                     f"{', '.join(labels)}"
                 )
         return list(self.entries.values())
-
-    def _compute_wave(
-        self, wave: Sequence[MethodSplit], pool: Pool, *, is_first: bool
-    ) -> None:
-        """Compute the jobs of a wave that were not stopped by the race."""
-        searched = [key for key in wave if not self._is_stopped(key)]
-        self._take_stored([self.jobs[key] for key in searched])
-        if is_first or not pool.has_started:
-            # In this process, while the processes of the pool start. The first wave
-            # ignores the deadline: there is a leaderboard whatever the budget.
-            pool = replace(
-                pool,
-                n_jobs=1,
-                deadline=None if is_first else self.deadline,
-                stop_at_deadline=False,
-                workers=(),
-            )
-        jobs = [self.jobs[key] for key in searched if key in self.pending]
-        self.runner.compute_fits(jobs, pool)
 
     def _waves(self) -> Iterator[list[MethodSplit]]:
         """Yield the jobs that are computed together: a method on some splits.
@@ -309,40 +254,6 @@ class CompareSchedule:
         return max(
             self.usual.get(other, 0.0) for other in self.entries if is_smooth(other)
         )
-
-    def computed_jobs(self) -> dict[MethodSplit, Job]:
-        """Return the jobs of the methods on the splits in which they were not stopped.
-
-        A method that was stopped in a few splits has been fitted there with the
-        parameters that its first inner folds selected.
-        """
-        jobs = {}
-        for key, job in self.jobs.items():
-            label, split = key
-            if not self._is_stopped(key):
-                jobs[key] = job
-            elif split in self.entries[label].scores:
-                jobs[key] = self._first_folds(job)
-        return jobs
-
-    def read_scores(self, label: str, split: int) -> np.ndarray | None:
-        """Return the stored scores of a method on the test rows of a split.
-
-        None where it has no record, it failed, or its scores are damaged.
-        """
-        record = self.runner.store.load(self.jobs[label, split].key)
-        if record is None or not record.done:
-            return None
-        return self.runner.store.read_scores(record)
-
-    def _is_stopped(self, key: MethodSplit) -> bool:
-        label, split = key
-        return split in self.entries[label].stopped
-
-    def _first_folds(self, job: Job) -> Job:
-        """Return the job that searches the first inner folds alone."""
-        assert job.search is not None
-        return job.of_first_folds(n_first_folds(job.search.folds))
 
     def _race(self, wave: Sequence[MethodSplit], pool: Pool) -> None:
         """Search all methods on the first inner folds, and stop those far behind.
@@ -451,6 +362,25 @@ class CompareSchedule:
         self.keys_by_job.setdefault(job.key, []).append(key)
         self.jobs[key] = job
 
+    def _compute_wave(
+        self, wave: Sequence[MethodSplit], pool: Pool, *, is_first: bool
+    ) -> None:
+        """Compute the jobs of a wave that were not stopped by the race."""
+        searched = [key for key in wave if not self._is_stopped(key)]
+        self._take_stored([self.jobs[key] for key in searched])
+        if is_first or not pool.has_started:
+            # In this process, while the processes of the pool start. The first wave
+            # ignores the deadline: there is a leaderboard whatever the budget.
+            pool = replace(
+                pool,
+                n_jobs=1,
+                deadline=None if is_first else self.deadline,
+                stop_at_deadline=False,
+                workers=(),
+            )
+        jobs = [self.jobs[key] for key in searched if key in self.pending]
+        self.runner.compute_fits(jobs, pool)
+
     def _fit_stopped(self, pool: Pool) -> None:
         """Fit methods where they were stopped, unless that was in most splits.
 
@@ -503,6 +433,15 @@ class CompareSchedule:
                 f"ranked on the others alone (median distance): {', '.join(mostly)}"
             )
 
+    def _is_stopped(self, key: MethodSplit) -> bool:
+        label, split = key
+        return split in self.entries[label].stopped
+
+    def _first_folds(self, job: Job) -> Job:
+        """Return the job that searches the first inner folds alone."""
+        assert job.search is not None
+        return job.of_first_folds(n_first_folds(job.search.folds))
+
     def _n_pending(self, label: str) -> int:
         """Return the number of splits in which the result of a method is missing."""
         return sum(key[0] == label for key in self.pending)
@@ -538,34 +477,12 @@ class CompareSchedule:
             # The fold of a search.
             self._report()
 
-    def _report(self) -> None:
-        """Report the results so far."""
-        self.finished(list(self.entries.values()))
-        self.reported = time.monotonic()
-
-    def _line(self, label: str, record: Record) -> str:
-        """Return a message about a method that is finished on all splits."""
-        entry = self.entries[label]
-        if entry.score is None:
-            error = entry.errors[0] if entry.errors else "no score"
-            return f"{label}: {error}"
-        line = (
-            f"{label}: {self.evaluation.metric} {show(entry.score, 'score')} in "
-            f"{len(entry.scores)} splits"
-        )
-        if entry.failures:
-            line += f", failed in {len(entry.failures)} splits ({entry.errors[0]})"
-        line += f", {sum(entry.seconds):.2f} s"
-        if record.key not in self.runner.computed:
-            line += ", computed before"
-        return line
-
     def _enter(self, entry: ComparedMethod, split: int, record: Record) -> None:
         """Enter the record of a split into the results of a method."""
-        scores = None
+        test_scores = None
         if record.done:
-            scores = self.runner.store.read_scores(record)
-        if scores is None:
+            test_scores = self.runner.store.read_scores(record)
+        if test_scores is None:
             entry.failures[split] = record.error or record.status
             return
         metric = self.evaluation.metric
@@ -576,7 +493,7 @@ class CompareSchedule:
             is_missing = value is None or math.isnan(value)
             values.append(None if is_missing else value)
         entry.tasks[split] = values
-        entry.losses[split] = self.evaluation.losses(split, scores)
+        entry.losses[split] = self.evaluation.losses(split, test_scores)
         seconds = record.seconds
         selection = record.selection
         entry.seconds.append((seconds.total or 0.0) + (seconds.search or 0.0))
@@ -606,6 +523,85 @@ class CompareSchedule:
                 parameter = name.rpartition("__")[2]
                 notes.append(f"{parameter} at the {end} end of its grid")
             entry.notes += [note for note in notes if note not in entry.notes]
+
+    def _report(self) -> None:
+        """Report the results so far."""
+        self.finished(list(self.entries.values()))
+        self.reported = time.monotonic()
+
+    def _line(self, label: str, record: Record) -> str:
+        """Return a message about a method that is finished on all splits."""
+        entry = self.entries[label]
+        if entry.score is None:
+            error = entry.errors[0] if entry.errors else "no score"
+            return f"{label}: {error}"
+        line = (
+            f"{label}: {self.evaluation.metric} {show(entry.score, 'score')} in "
+            f"{len(entry.scores)} splits"
+        )
+        if entry.failures:
+            line += f", failed in {len(entry.failures)} splits ({entry.errors[0]})"
+        line += f", {sum(entry.seconds):.2f} s"
+        if record.key not in self.runner.computed:
+            line += ", computed before"
+        return line
+
+    def remaining(self, min_share: float = MIN_FINISHED_SHARE) -> float | None:
+        """Return the seconds until all is computed, None while too little is known."""
+        return remaining_seconds(
+            self.entries,
+            self.usual,
+            splits=len(self.evaluation.rows),
+            elapsed=time.monotonic() - self.started,
+            computed=self.worked,
+            min_share=min_share,
+        )
+
+    def progress(self) -> BoardProgress:
+        """Return how far the computation is."""
+        n_done = 0
+        for entry in self.entries.values():
+            untested = entry.stopped.keys() - entry.scores.keys()
+            n_done += len(entry.scores) + len(entry.failures) + len(untested)
+        now = time.monotonic()
+        seconds = self.remaining()
+        if self.deadline is not None:
+            until_deadline = max(self.deadline - now, 0.0)
+            seconds = (
+                until_deadline if seconds is None else min(seconds, until_deadline)
+            )
+        return BoardProgress(
+            n_done=n_done,
+            n_jobs=len(self.jobs),
+            elapsed_seconds=now - self.started,
+            remaining_seconds=seconds,
+            running=self.running,
+        )
+
+    def computed_jobs(self) -> dict[MethodSplit, Job]:
+        """Return the jobs of the methods on the splits in which they were not stopped.
+
+        A method that was stopped in a few splits has been fitted there with the
+        parameters that its first inner folds selected.
+        """
+        jobs = {}
+        for key, job in self.jobs.items():
+            label, split = key
+            if not self._is_stopped(key):
+                jobs[key] = job
+            elif split in self.entries[label].scores:
+                jobs[key] = self._first_folds(job)
+        return jobs
+
+    def read_scores(self, label: str, split: int) -> np.ndarray | None:
+        """Return the stored scores of a method on the test rows of a split.
+
+        None where it has no record, it failed, or its scores are damaged.
+        """
+        record = self.runner.store.load(self.jobs[label, split].key)
+        if record is None or not record.done:
+            return None
+        return self.runner.store.read_scores(record)
 
 
 def _signed(scores: Iterable[float | None], sign: float) -> list[float | None]:

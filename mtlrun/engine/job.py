@@ -3,7 +3,8 @@
 There are three kinds of jobs (`JobKind`). A *fit* trains a method on the training rows
 of one split, with the parameters that a search selected, and scores the test rows. A
 *fold* scores all candidates of such a search on one fold within the training rows. An
-*analysis* calls a function. `mtlrun.engine.fit` computes them.
+*analysis* calls a function. `JobBuilder` derives the jobs of experiments, comparisons
+and trained models, and `mtlrun.engine.fit` computes them.
 
 The key of a job is the digest of its content and of the versions of the code that
 computes it. Results are stored under this key, and a stored job is not recomputed.
@@ -429,10 +430,10 @@ def job_from(
     """
     search = content.get("search")
     if search:
-        # The content of a fold has the method of the search as its own.
-        is_fold = content.get("fold") is not None
-        tested = versions if is_fold else search_versions
-        search = {"method": content["method"], **search, "versions": tested}
+        # A fold is computed by the method and the versions of its search.
+        if content.get("fold") is not None:
+            search_versions = versions
+        search = {"method": content["method"], **search, "versions": search_versions}
     fields = {"dataset": None, "scoring": {}, **content}
     return read_fields(Job, {**fields, "search": search, "versions": versions})
 
@@ -636,6 +637,26 @@ def strong_to_weak(candidate_params: Sequence[Mapping[str, Any]]) -> list[int]:
     return sorted(range(len(candidate_params)), key=sort_key)
 
 
+def choice_of(job: Job, folds: Iterable[Record]) -> SearchResult:
+    """Return the result of the search of a job, computed from the records of its
+    folds.
+    """
+    from mtlrun.metrics import get_metric
+
+    assert job.search is not None
+    records = list(folds)
+    metric = get_metric(job.search.metric)
+    choice = choose(
+        job.search.grid,
+        metric.name,
+        metric.greater_is_better,
+        [(record.key, record.selection) for record in records],
+        job.search.survivors,
+    )
+    choice.seconds = sum(record.seconds.total or 0.0 for record in records)
+    return choice
+
+
 def choose(
     grid: Mapping[str, Sequence[Any]],
     metric: str,
@@ -764,26 +785,6 @@ def choose_over_splits(
     # `min` returns the first of equal candidates.
     best = min(competing, key=sums.__getitem__)
     return all_params[best]
-
-
-def choice_of(job: Job, folds: Iterable[Record]) -> SearchResult:
-    """Return the result of the search of a job, computed from the records of its
-    folds.
-    """
-    from mtlrun.metrics import get_metric
-
-    assert job.search is not None
-    records = list(folds)
-    metric = get_metric(job.search.metric)
-    choice = choose(
-        job.search.grid,
-        metric.name,
-        metric.greater_is_better,
-        [(record.key, record.selection) for record in records],
-        job.search.survivors,
-    )
-    choice.seconds = sum(record.seconds.total or 0.0 for record in records)
-    return choice
 
 
 def mean_score(scores: Sequence[float | None]) -> float | None:

@@ -221,6 +221,7 @@ class _Content:
 
 
 def _unpacked(name: str, content: _Content) -> Packed:
+    """Return the records, the plan and the tests that `pack` has written."""
     allow(name, content.n_records, RECORDS, "records", _REMEDY)
     records = {}
     keys = []

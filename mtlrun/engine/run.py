@@ -262,7 +262,7 @@ class Runner:
         How often each job was started.
     disturbed : set of str
         Timed jobs that were started while another run was computed.
-    choices : dict of str to dict
+    choices : dict of str to SearchResult
         Key of a job -> result of its search, as of `choose`.
     last_seconds : float
         Duration of the last job, from which the size of batches is estimated.

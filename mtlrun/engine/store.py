@@ -2,7 +2,7 @@
 
 Each record is a file, which is written completely or not at all. All experiments of an
 output folder share them. The records of a finished run are also packed into one file in
-its folder.
+its folder. Damage is detected when a record is read; its job is then computed again.
 """
 
 from __future__ import annotations
@@ -132,6 +132,7 @@ class Store:
         return record
 
     def _read(self, key: str) -> Record | None:
+        """Return a record from its file, or else from the packed records of the run."""
         name = f"{CELLS}/{key}.json"
         try:
             record = Record.from_line(read_text_file(self.path(key)))

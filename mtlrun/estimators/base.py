@@ -424,7 +424,7 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         if result.info.get(BADLY_SCALED):
             remedy = (
                 "Scale the columns of X, for instance with "
-                "sklearn.preprocessing.StandardScaler, and centre y."
+                "sklearn.preprocessing.StandardScaler, and center y."
             )
         return (
             f"{type(self).__name__} did not converge{reached} after {result.n_iter} "

@@ -116,7 +116,7 @@ class ConvexMTL(BaseMTL):
             start = None
             rotation = self._decompose(inner_data)
         else:
-            # Of the same content; the decomposition belongs to the object kept.
+            # Equal data, but only this object belongs to the stored rotation.
             inner_data = kept.data
             start = kept.result
             rotation = kept.rotation
@@ -175,8 +175,8 @@ class ConvexMTL(BaseMTL):
     def _bytes(self, data: TaskData) -> float:
         penalties = self._penalties()
         solver = self._solver_for(data)
-        # labels are looked at before they are numbers
         fields = 12
+        # Labels are checked before they are encoded as numbers.
         if is_classifier(self):
             fields = 22
         usual = usual_bytes(

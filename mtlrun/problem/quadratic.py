@@ -382,7 +382,8 @@ class Gram(Quadratic):
         if not self.sharp:
             return self.energy
         values, vectors, cross = *self._eigen, self.cross.T
-        if self._graded:  # the range of X does not change with the scale of its columns
+        if self._loses_columns:
+            # The range of X does not change with the scale of its columns.
             values, vectors = np.linalg.eigh(
                 self.gram * self._scales[..., None, :] * self._scales[..., None]
             )
@@ -412,13 +413,14 @@ class Gram(Quadratic):
     @property
     def doubtful(self) -> bool:
         """Whether directions may be lost; True without the eigenvalues of `sharp`."""
-        if self._graded or not self.sharp:
+        if self._loses_columns or not self.sharp:
             return True
         values = self._eigen[0]
         return bool(np.any(values[..., :1] * CONDITION <= values[..., -1:]))
 
     @cached_property
-    def _graded(self) -> bool:
+    def _loses_columns(self) -> bool:
+        """Whether rounding loses small columns of the design."""
         return bool(np.any(self._are_graded(np.einsum("...ii->...i", self.gram))))
 
     @property

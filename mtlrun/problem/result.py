@@ -87,12 +87,20 @@ class Tracker:
         Relative duality gap to stop at.
     max_iter : int
     callback : callable, optional
-        Called with (iteration, primal, dual); a true answer stops the run.
+        Called with (iteration, primal, dual). Stops the run by returning True.
     null : float
-        Objective of zero coefficients, in the units of the values to come.
+        Objective of zero coefficients, in the unit of the primal values.
 
     Attributes
     ----------
+    gap : Gap
+        Last certificate; `check` puts the best values so far into it.
+    converged : bool
+        Whether the relative gap has reached `tol`.
+    message : str
+        Why the run is over.
+    gaps : list of (iteration, primal, dual)
+        All certificates.
     best : object
         The `point` that `check` got with the best primal value.
     best_dual : object
@@ -205,6 +213,7 @@ class Tracker:
         )
 
     def _note(self, iteration: int, finite: bool = True) -> bool:
+        """Store the present gap, and return whether to stop."""
         self.seconds.append(time.perf_counter() - self._began)
         self.gaps.append((iteration, self.gap.primal, self.gap.dual))
         if self.gap.relative <= self.tol:

@@ -632,6 +632,17 @@ def _shipped(name: str) -> Path:
     )
 
 
+@lru_cache(maxsize=1)
+def sources() -> str:
+    """Return a digest of all modules of the package, as of the first call."""
+    digest = hashlib.sha256()
+    root = Path(__file__).parents[1]
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        digest.update(f"{name}\0".encode() + read_file(path))
+    return digest.hexdigest()[:16]
+
+
 # ---------------------------------------------------------------------- seeds
 
 
@@ -654,14 +665,3 @@ def derive_seed(base: int, *names: object) -> int:
     """
     text = "\x1f".join([str(base), *(str(name) for name in names)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
-
-
-@lru_cache(maxsize=1)
-def sources() -> str:
-    """Return a digest of all modules of the package, as of the first call."""
-    digest = hashlib.sha256()
-    root = Path(__file__).parents[1]
-    for path in sorted(root.rglob("*.py")):
-        name = path.relative_to(root).as_posix()
-        digest.update(f"{name}\0".encode() + read_file(path))
-    return digest.hexdigest()[:16]

@@ -1,7 +1,7 @@
 """Figures of a run as plain data.
 
 They show sweeps, curves, matrices, regularization paths, ranks, and published numbers
-next to ours. `mtlrun.show.drawing` draws them.
+next to ours. `mtlrun.show.figure_drawing` draws them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,15 @@
 """ADMM in the eigenbases of the designs, stopped on the duality gap.
 
-It takes any sum of penalties with a closed-form prox.
+It takes any sum of penalties with a closed-form prox. `solve_admm` is the two-block
+form for the squared loss. `solve_split` also splits off the predictions and takes any
+loss with a closed-form prox.
 
-`solve_admm` is the two-block form for the squared loss. `solve_split` also splits off
-the predictions and takes any loss with a closed-form prox.
+With parts W_k, prox copies Z_k, scaled multipliers U_k and the penalty parameter rho,
+an iteration of `solve_admm` is, but for over-relaxation::
+
+    W   = argmin  loss(sum_k W_k) + rho/2 sum_k ||W_k - Z_k + U_k||^2
+    Z_k = prox of penalty_k / rho at W_k + U_k
+    U_k = U_k + W_k - Z_k
 """
 
 from __future__ import annotations
@@ -38,126 +44,13 @@ from mtlrun.problem.taskdata import Array, TaskData, without_weights
 # simulated data, from 0.01 to 100 times the best rho; balancing for ever need not
 # converge.
 RELAXATION = 1.6
-_UNTIL = 300
+_LAST_BALANCE = 300
 _DEAD_ZONE = 1.3
 _LARGEST_CHANGE = 10.0
+# Where the residuals of the predictions should balance; with 1 the number of iterations
+# triples on hard problems.
+_FIELD_BIAS = 0.45
 _TINY = float(np.finfo(np.float64).tiny)
-
-
-def next_balance(iteration: int) -> int:
-    """Return the iteration at which to balance next, 0 for never."""
-    if iteration >= _UNTIL:
-        return 0
-    return iteration + (3 if iteration < 60 else 10)
-
-
-def balance(
-    W: Sequence[Array],
-    before: Sequence[Array],
-    Z: Sequence[Array],
-    U: Sequence[Array],
-    bias: float = 1.0,
-) -> float:
-    """Return the factor for rho that balances the relative primal and dual residuals.
-
-    1.0 leaves rho as it is.
-
-    Parameters
-    ----------
-    W, before, Z, U : sequences of ndarray
-        Data-step variables, prox copies before and after the iteration, scaled
-        multipliers.
-    bias : float, default 1.0
-        Below one rho ends lower, where the primal residual is 1 / bias^2 times the dual
-        one.
-    """
-    primal_size = max(_norm(W), _norm(Z), _TINY)
-    dual_size = max(_norm(U), _TINY)
-    primal = _distance(W, Z) / primal_size
-    dual = _distance(Z, before) / dual_size
-    # Also at a solution, where both are 0.
-    if primal == dual:
-        return 1.0
-    factor = bias * float(np.sqrt(primal / max(dual, _TINY)))
-    factor = min(max(factor, 1.0 / _LARGEST_CHANGE), _LARGEST_CHANGE)
-    # Small changes disturb the iteration more than they help it.
-    if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE:
-        return 1.0
-    return factor
-
-
-def guess_rho(
-    penalties: Sequence[Penalty],
-    rotation: Rotation,
-    shape: tuple[int, int],
-    scale: float = 1.0,
-) -> float:
-    """Guess rho as (size of the multipliers) / (size of a ridge solution).
-
-    Parameters
-    ----------
-    penalties : sequence of Penalty
-    rotation : Rotation
-    shape : (int, int)
-        Of the matrices of the iteration.
-    scale : float, default 1.0
-        Of the loss.
-    """
-    alpha = max((p.alpha for p in penalties), default=0.0)
-    squares = rotation.squares
-    cross = rotation.cross
-    # A ridge as large as the mean eigenvalue: the solution is elementwise.
-    ridge = float(squares.mean())
-    size = 0.0
-    if ridge > 0:
-        solution = cross / (squares + ridge)
-        size = float(np.linalg.norm(solution))
-    if alpha > 0 and size > 0:
-        return float(alpha * min(shape) ** 0.25 / size)
-    # Nothing is known about the multipliers: the curvature of the loss instead.
-    return max(scale * ridge, 1.0)
-
-
-def total(arrays: Sequence[Array]) -> Array:
-    """Return the sum of the arrays; a single one is not copied."""
-    return reduce(np.add, arrays)
-
-
-def _norm(arrays: Sequence[Array]) -> float:
-    """Return the Frobenius norm of several arrays together."""
-    square = sum(float(np.vdot(A, A)) for A in arrays)
-    return float(np.sqrt(square))
-
-
-def _distance(A: Sequence[Array], B: Sequence[Array]) -> float:
-    """Return the Frobenius norm of the differences of two sequences of arrays."""
-    return _norm([a - b for a, b in zip(A, B, strict=True)])
-
-
-@dataclass
-class AdmmState:
-    """Where a run of `solve_admm` ended, for a warm start on the same data.
-
-    Attributes
-    ----------
-    rotation : Rotation
-    rotated : bool
-        Whether the arrays are coordinates (r, T) rather than coefficients (d, T).
-    Z, U : dict of int to ndarray
-        Prox copies and scaled multipliers of the parts that were needed.
-    rho : float
-    """
-
-    rotation: Rotation
-    rotated: bool
-    Z: dict[int, Array]
-    U: dict[int, Array]
-    rho: float
-
-    def fits(self, space: _Space, needed: list[int]) -> bool:
-        """Whether an iteration over `space` can go on from here."""
-        same = self.rotation is space.rotation and self.rotated == space.rotated
-        return same and set(needed) <= set(self.Z)
 
 
 def solve_admm(
@@ -256,6 +149,32 @@ def solve_admm(
     return result
 
 
+@dataclass
+class AdmmState:
+    """Where a run of `solve_admm` ended, for a warm start on the same data.
+
+    Attributes
+    ----------
+    rotation : Rotation
+    rotated : bool
+        Whether the arrays are coordinates (r, T) rather than coefficients (d, T).
+    Z, U : dict of int to ndarray
+        Prox copies and scaled multipliers of the parts that were needed.
+    rho : float
+    """
+
+    rotation: Rotation
+    rotated: bool
+    Z: dict[int, Array]
+    U: dict[int, Array]
+    rho: float
+
+    def fits(self, space: _Space, needed: list[int]) -> bool:
+        """Whether an iteration over `space` can go on from here."""
+        same = self.rotation is space.rotation and self.rotated == space.rotated
+        return same and set(needed) <= set(self.Z)
+
+
 class _Space:
     """The coordinates in which an iteration runs.
 
@@ -326,7 +245,7 @@ def _iterate(
     rho: float,
     tracker: Tracker,
 ) -> tuple[list[Array], list[Array], float]:
-    """Run until the tracker says stop; `U` is overwritten, `Z` is not."""
+    """Iterate until the tracker stops the run; `U` is overwritten, `Z` is not."""
     rotation = space.rotation
     K = len(Z)
     balance_at = next_balance(0)
@@ -412,33 +331,6 @@ def _first_iterate(
     return Z, [multiplier.copy() for _ in Z], rho
 
 
-# Where the residuals of the predictions should balance; with 1 the number of iterations
-# triples on hard problems.
-_FIELD_BIAS = 0.45
-
-
-@dataclass
-class SplitState:
-    """Where a run of `solve_split` ended, for a warm start.
-
-    Attributes
-    ----------
-    Z, U : ndarray of shape (n_parts, d, T)
-        Prox copies and scaled multipliers of all parts.
-    M, V : ndarray
-        Fields: split predictions and their scaled multipliers.
-    rho, rho_field : float
-        Penalty parameters.
-    """
-
-    Z: Array
-    U: Array
-    M: Array
-    V: Array
-    rho: float
-    rho_field: float
-
-
 def solve_split(
     data: TaskData,
     loss: Loss,
@@ -522,6 +414,28 @@ def solve_split(
     )
 
 
+@dataclass
+class SplitState:
+    """Where a run of `solve_split` ended, for a warm start.
+
+    Attributes
+    ----------
+    Z, U : ndarray of shape (n_parts, d, T)
+        Prox copies and scaled multipliers of all parts.
+    M, V : ndarray
+        Fields: split predictions and their scaled multipliers.
+    rho, rho_field : float
+        Penalty parameters.
+    """
+
+    Z: Array
+    U: Array
+    M: Array
+    V: Array
+    rho: float
+    rho_field: float
+
+
 class _SplitRun:
     """The iteration of `solve_split`."""
 
@@ -564,7 +478,7 @@ class _SplitRun:
         self.U = [pulled / -self.rho for _ in needed]
 
     def until(self, tracker: Tracker) -> None:
-        """Iterate until the tracker says stop."""
+        """Iterate until the tracker stops the run."""
         balance_at = next_balance(0)
         for it in range(1, tracker.max_iter + 1):
             W, predicted = self._ridge_step()
@@ -664,3 +578,96 @@ class _SplitRun:
         if self.rotation.fit_intercept:
             self._b = optimal_intercept(self.data, self.loss, z, start=self._b)
         return self._b
+
+
+# ---------------------------------------------------------------- penalty parameters
+
+
+def next_balance(iteration: int) -> int:
+    """Return the iteration at which to balance next, 0 for never."""
+    if iteration >= _LAST_BALANCE:
+        return 0
+    return iteration + (3 if iteration < 60 else 10)
+
+
+def balance(
+    W: Sequence[Array],
+    before: Sequence[Array],
+    Z: Sequence[Array],
+    U: Sequence[Array],
+    bias: float = 1.0,
+) -> float:
+    """Return the factor for rho that balances the relative primal and dual residuals.
+
+    1.0 leaves rho as it is.
+
+    Parameters
+    ----------
+    W, before, Z, U : sequences of ndarray
+        Data-step variables, prox copies before and after the iteration, scaled
+        multipliers.
+    bias : float, default 1.0
+        Below one rho ends lower, where the primal residual is 1 / bias^2 times the dual
+        one.
+    """
+    primal_size = max(_norm(W), _norm(Z), _TINY)
+    dual_size = max(_norm(U), _TINY)
+    primal = _distance(W, Z) / primal_size
+    dual = _distance(Z, before) / dual_size
+    # Also at a solution, where both are 0.
+    if primal == dual:
+        return 1.0
+    factor = bias * float(np.sqrt(primal / max(dual, _TINY)))
+    factor = min(max(factor, 1.0 / _LARGEST_CHANGE), _LARGEST_CHANGE)
+    # Small changes disturb the iteration more than they help it.
+    if 1.0 / _DEAD_ZONE < factor < _DEAD_ZONE:
+        return 1.0
+    return factor
+
+
+def guess_rho(
+    penalties: Sequence[Penalty],
+    rotation: Rotation,
+    shape: tuple[int, int],
+    scale: float = 1.0,
+) -> float:
+    """Guess rho as (size of the multipliers) / (size of a ridge solution).
+
+    Parameters
+    ----------
+    penalties : sequence of Penalty
+    rotation : Rotation
+    shape : (int, int)
+        Of the matrices of the iteration.
+    scale : float, default 1.0
+        Of the loss.
+    """
+    alpha = max((p.alpha for p in penalties), default=0.0)
+    squares = rotation.squares
+    cross = rotation.cross
+    # A ridge as large as the mean eigenvalue: the solution is elementwise.
+    ridge = float(squares.mean())
+    size = 0.0
+    if ridge > 0:
+        solution = cross / (squares + ridge)
+        size = float(np.linalg.norm(solution))
+    if alpha > 0 and size > 0:
+        return float(alpha * min(shape) ** 0.25 / size)
+    # Nothing is known about the multipliers: the curvature of the loss instead.
+    return max(scale * ridge, 1.0)
+
+
+def total(arrays: Sequence[Array]) -> Array:
+    """Return the sum of the arrays; a single one is not copied."""
+    return reduce(np.add, arrays)
+
+
+def _norm(arrays: Sequence[Array]) -> float:
+    """Return the Frobenius norm of several arrays together."""
+    square = sum(float(np.vdot(A, A)) for A in arrays)
+    return float(np.sqrt(square))
+
+
+def _distance(A: Sequence[Array], B: Sequence[Array]) -> float:
+    """Return the Frobenius norm of the differences of two sequences of arrays."""
+    return _norm([a - b for a, b in zip(A, B, strict=True)])

@@ -151,6 +151,7 @@ class FieldLoss(_Smooth):
 
     @cached_property
     def curvature(self) -> float:
+        """Lipschitz constant of the gradient with respect to W."""
         return self.loss.curvature * self.operator.norm(self.data.weights) ** 2
 
     def point(self, W: Array, b: Array | None = None) -> Point:
@@ -160,9 +161,11 @@ class FieldLoss(_Smooth):
         return Point(W, self.operator.forward(W), b)
 
     def value(self, at: Point) -> float:
+        """Return f at a point."""
         return self.loss.value(self._scores(at), self.data.targets, self._weights)
 
     def gradient(self, at: Point) -> Gradient:
+        """Return the gradient of f at a point."""
         scores = self._scores(at)
         field = self.loss.gradient(scores, self.data.targets, self._weights)
         if self.with_b:
@@ -221,6 +224,7 @@ class FieldLoss(_Smooth):
         return start.intercept - self._centred.intercept(start.W)
 
     def _scores(self, at: Point) -> Array:
+        """Return the predictions, a field, at a point."""
         if self.with_b:
             return self.data.shifted(at.image, at.b)
         return at.image
@@ -229,7 +233,7 @@ class FieldLoss(_Smooth):
 class QuadraticLoss(_Smooth):
     """The squared loss: `scale` times a `Quadratic` of its coordinates (r, T).
 
-    Intercepts are fitted by centering.
+    Its methods are those of `FieldLoss`. Intercepts are fitted by centering.
     """
 
     def __init__(self, form: Quadratic, scale: float) -> None:

@@ -154,12 +154,12 @@ def solve_subspace(
             "solve_subspace needs SquaredLoss, one design without missing targets, "
             "TraceNorm and L12"
         )
-    out = None
+    outlier_index = None
     for k, penalty in enumerate(penalties):
         if isinstance(penalty, TraceNorm):
-            low = k
+            low_rank_index = k
         elif isinstance(penalty, L12):
-            out = k
+            outlier_index = k
     null = null_objective(data, loss)
     # Coefficients are divided by the size of the targets where these have unusual
     # units, and the objective by the strength of the trace norm. Division by a power of
@@ -170,12 +170,12 @@ def solve_subspace(
     if not (spread == 0 or 1e-3 <= spread <= 1e3):
         size = float(2.0 ** np.round(np.log2(spread)))
     data = data.with_targets(data.targets / size)
-    unit = size * penalties[low].alpha
-    scale = loss.scale * size / penalties[low].alpha
-    if out is None:
+    unit = size * penalties[low_rank_index].alpha
+    scale = loss.scale * size / penalties[low_rank_index].alpha
+    if outlier_index is None:
         lam = np.inf
     else:
-        lam = penalties[out].alpha / penalties[low].alpha
+        lam = penalties[outlier_index].alpha / penalties[low_rank_index].alpha
     exact = WideProblem.of(data, scale, lam, fit_intercept)
     work = exact
     if tol >= SINGLE:
@@ -185,13 +185,13 @@ def solve_subspace(
         parts = parts / size
     state = start_info(start)
     if not isinstance(state, _Point):
-        state = _Point.of(parts, low, out, work.shape)
+        state = _Point.of(parts, low_rank_index, outlier_index, work.shape)
     tracker = Tracker(tol, max_iter, callback, null=null)
-    point = _descend(work, exact, state.seen_by(work), unit, tracker)
+    point = _descend(work, exact, state.in_precision_of(work), unit, tracker)
     parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
-    parts[low] = point.low_rank()
-    if out is not None:
-        parts[out][:, point.active] = point.E
+    parts[low_rank_index] = point.low_rank()
+    if outlier_index is not None:
+        parts[outlier_index][:, point.active] = point.E
     intercept = size * exact.intercept(parts.sum(axis=0))
     return tracker.result(
         size * parts,
@@ -215,7 +215,7 @@ def _descend(
     """
     primal = np.inf
     dual = -np.inf
-    careful = 0
+    n_undone = 0
     stalled = 0
     goal = tracker.tol
     at = point.certify(work)
@@ -226,17 +226,19 @@ def _descend(
         gap = relative_gap(primal, dual, null=tracker.null / unit)
         ends = gap <= goal or stalled == _PATIENCE or iteration == tracker.max_iter
         if work is not exact and ends:
-            double = point.seen_by(exact)
-            sure = double.certify(exact)
-            if tracker.check(iteration, unit * sure.primal, unit * sure.dual, None):
+            exact_point = point.in_precision_of(exact)
+            exact_at = exact_point.certify(exact)
+            if tracker.check(
+                iteration, unit * exact_at.primal, unit * exact_at.dual, None
+            ):
                 break
             goal /= 2
             if stalled == _PATIENCE or goal < _NOISE:
                 work = exact
-                point = double
-                at = sure
-                primal = sure.primal
-                dual = sure.dual
+                point = exact_point
+                at = exact_at
+                primal = exact_at.primal
+                dual = exact_at.dual
         elif work is exact and tracker.check(
             iteration,
             unit * at.primal,
@@ -244,7 +246,7 @@ def _descend(
             None,
         ):
             break
-        new = _step(work, point, at, gap, careful)
+        new = _step(work, point, at, gap, n_undone)
         after = new.certify(work)
         noise = 0.0
         if work is not exact:
@@ -256,9 +258,9 @@ def _descend(
         if after.primal <= at.primal + noise:
             point = new
             at = after
-            careful = 0
-        elif careful < _PATIENCE - 1:
-            careful += 1
+            n_undone = 0
+        elif n_undone < _PATIENCE - 1:
+            n_undone += 1
             point = point.without_history()
         elif work is exact:
             tracker.exhausted = True
@@ -301,13 +303,13 @@ class _Point:
     def of(
         cls,
         parts: Array | None,
-        low: int,
-        out: int | None,
+        low_rank_index: int,
+        outlier_index: int | None,
         shape: tuple[int, int],
     ) -> _Point:
         """Return the point of a warm start, or zero, in double precision.
 
-        `seen_by` computes its images.
+        `in_precision_of` computes its images.
         """
         d, T = shape
         U = np.zeros((d, 0))
@@ -315,10 +317,10 @@ class _Point:
         active = np.zeros(0, dtype=int)
         E = U
         if parts is not None:
-            U, B = _factors(parts[low])
-            if out is not None:
-                active = np.flatnonzero(np.any(parts[out], axis=0))
-                E = parts[out][:, active]
+            U, B = _factors(parts[low_rank_index])
+            if outlier_index is not None:
+                active = np.flatnonzero(np.any(parts[outlier_index], axis=0))
+                E = parts[outlier_index][:, active]
         return cls(U, U, B, active, E, E, 0 * E, E, U[:, :0])
 
     def low_rank(self) -> Array:
@@ -341,7 +343,7 @@ class _Point:
             penalty += problem.lam * float(norms.sum())
         return problem.certify(self.total(), penalty)
 
-    def seen_by(self, problem: WideProblem) -> _Point:
+    def in_precision_of(self, problem: WideProblem) -> _Point:
         """Return the point in the precision of a problem.
 
         Its images are computed, and U is orthonormal, in that precision.
@@ -375,17 +377,17 @@ def _step(
     point: _Point,
     at: Certificate,
     gap: float,
-    careful: int,
+    n_undone: int,
 ) -> _Point:
     """Minimize the objective over new directions.
 
-    `careful` is the number of times that this step was undone.
+    `n_undone` is the number of times that this step was undone.
     """
-    U, HU = _basis(problem, point, at, careful)
-    directions = _directions(problem, point, at, U, HU, careful)
+    U, HU = _basis(problem, point, at, n_undone)
+    directions = _directions(problem, point, at, U, HU, n_undone)
     small = _Small.of(problem, point, at, U, HU, directions)
-    steps = _SMALL_STEPS * 3**careful
-    tol = min(1e-5, 0.05 * gap) * 0.1**careful
+    steps = _SMALL_STEPS * 3**n_undone
+    tol = min(1e-5, 0.05 * gap) * 0.1**n_undone
     B, b, g, rho = small.minimize(point.rho, steps, tol)
     turn, B = _factors(B)
     turn = turn.astype(problem.dtype)
@@ -412,7 +414,7 @@ def _basis(
     problem: WideProblem,
     point: _Point,
     at: Certificate,
-    careful: int,
+    n_undone: int,
 ) -> tuple[Array, Array]:
     """Return an orthonormal basis for L, and its image.
 
@@ -433,7 +435,7 @@ def _basis(
         mu = 1.0 / np.maximum(s, 1e-12) / problem.scale
         columns += [residual, problem.precondition(residual, mu)]
         for steps in _STEPS_L:
-            direction, _ = problem.solve(residual, mu, steps * (1 + careful))
+            direction, _ = problem.solve(residual, mu, steps * (1 + n_undone))
             columns.append(direction)
     if new.shape[1]:
         g = at.gradient @ new
@@ -526,7 +528,7 @@ def _directions(
     at: Certificate,
     U: Array,
     HU: Array,
-    careful: int,
+    n_undone: int,
 ) -> _OutlierDirections:
     """Return the directions of the columns of E that are not zero, or will not be."""
     # A column leaves zero when its gradient is longer than lam.
@@ -540,7 +542,7 @@ def _directions(
 
     E = extended(point.E)
     gradient = np.ascontiguousarray(at.gradient[:, active])
-    D, HD = _new_directions(problem, E, gradient, careful)
+    D, HD = _new_directions(problem, E, gradient, n_undone)
     along = [E, D, extended(point.P)]
     images = [extended(point.HE), HD, extended(point.HP)]
     # The columns of E in terms of U.
@@ -594,7 +596,7 @@ def _new_directions(
     problem: WideProblem,
     E: Array,
     gradient: Array,
-    careful: int,
+    n_undone: int,
 ) -> tuple[Array, Array]:
     """Return a new direction of unit length for each column of E, and their images."""
     norms = np.sqrt(column_products(E, E))
@@ -607,7 +609,7 @@ def _new_directions(
     steps = 1
     if E.shape[1] > _MANY * problem.shape[1]:
         steps = _STEPS_E
-    D, HD = problem.solve(residual, mu, steps * (1 + careful))
+    D, HD = problem.solve(residual, mu, steps * (1 + n_undone))
     lengths = np.sqrt(column_products(D, D))
     unit = (1.0 / np.maximum(lengths, 1e-300)).astype(problem.dtype)
     return D * unit, HD * unit
@@ -763,7 +765,7 @@ class _Small:
         UB = self.gradient / rho
         Ub = self.gradient[:, act] / rho
         Ug = self.slopes / rho
-        A, S = self._factors(rho, free)
+        A, S = self._inverses(rho, free)
         for it in range(1, steps + 1):
             aB = ZB - UB
             ab = Zb - Ub
@@ -823,10 +825,10 @@ class _Small:
                         UB = UB / change
                         Ub = Ub / change
                         Ug = Ug / change
-                        A, S = self._factors(rho, free)
+                        A, S = self._inverses(rho, free)
         return self.turn @ ZB, self.turn @ Zb, Zg, rho
 
-    def _factors(self, rho: float, free: Array) -> tuple[Array, Array]:
+    def _inverses(self, rho: float, free: Array) -> tuple[Array, Array]:
         """Return inverses that solve with the Hessian plus rho.
 
         They are the inverses in U by task, and the inverse Schur complements of the

@@ -1,4 +1,4 @@
-"""File formats, one module each.
+"""File formats of tables, one module each.
 
-`mtlrun.data.sets.load.READERS` maps the names on cards to functions.
+`mtlrun.data.reading.read` maps the suffixes of files to functions of these modules.
 """
