@@ -87,6 +87,9 @@ def is_private(name: str) -> bool:
 def is_key(node: ast.AST) -> bool:
     """Whether an expression takes an item by a string in the code."""
     if isinstance(node, ast.Subscript):
+        if ast.unparse(node.value) == "Literal":
+            # A type.
+            return False
         key = node.slice
     elif (
         isinstance(node, ast.Call)

@@ -103,6 +103,9 @@ def compare(
     for path in filter(None, (*data, test, labels)):
         if not (path.is_dir() or glob.has_magic(str(path))):
             data_file(path)
+    names = ",".join(values["methods"]).split(",")
+    values["methods"] = [name for name in map(str.strip, names) if name]
+    columns, roles, compare_options = options_of(values)
     from mtlrun.comparison.compare import short_name
     from mtlrun.comparison.result import refuse_tables
     from mtlrun.engine.store import check_folder
@@ -110,17 +113,12 @@ def compare(
     # The results are named after the table, not after Mulan's list of its labels.
     table = next((path for path in data if path.suffix != ".xml"), data[0])
     ending = folder_ending(
-        values["time"],
-        time_blocks=values["time_blocks"],
-        new_tasks=values["new_tasks"],
+        roles.time, time_blocks=roles.time_blocks, new_tasks=roles.new_tasks
     )
     folder = output_dir / "compare" / f"{short_name(table)}{ending}"
     check_folder(folder, output_dir)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
 
-    names = ",".join(values["methods"]).split(",")
-    values["methods"] = [name for name in map(str.strip, names) if name]
-    columns, roles, compare_options = options_of(values)
     progress = CompareProgress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
     show_files(result, folder, explain=explain)
@@ -298,8 +296,9 @@ class CompareProgress:
             gains = []
             for record in leaderboard_grid(board).records()[:MAX_NAMED_METHODS]:
                 text = record["method"]
-                if record["gain"] is not None:
-                    text += f" ({record['gain']:+.3f})"
+                gain = record["gain"]
+                if gain is not None:
+                    text += f" ({gain:+.3f})"
                 gains.append(text)
             best = f"best so far (gain): {', '.join(gains)}"
             self.say(f"{board.progress.text}; {best}")

@@ -571,52 +571,51 @@ def env(
     plugin_texts = [f"{plugin.name} ({plugin.source})" for plugin in found_plugins]
     source = source_info()
     commit = None
-    if source["commit"]:
-        commit = source["commit"][:12]
-        if source["dirty"]:
+    if source.commit:
+        commit = source.commit[:12]
+        if source.dirty:
             commit += " (changed)"
     rows = {
-        "mtlrun": source["mtlrun"],
+        "mtlrun": source.mtlrun,
         "commit": commit,
-        "python": host["python"],
-        **host["packages"],
-        "blas": ", ".join(host["blas"]) or None,
-        "os": host["os"],
-        "cpu": host["cpu"],
-        "cores": host["cores"],
-        "memory (GB)": host["ram_gb"],
+        "python": host.python,
+        **host.packages,
+        "blas": ", ".join(host.blas) or None,
+        "os": host.os,
+        "cpu": host.cpu,
+        "cores": host.cores,
+        "memory (GB)": host.ram_gb,
         **{name: os.environ.get(name) for name in THREAD_VARIABLES},
         "experiments": configs_dir(),
         "data cards": datasets_dir(),
         "plug-ins": ", ".join(plugin_texts) or None,
     }
     directory = data_directory(data_dir)
-    values = {
+    data_dir_source = ctx.get_parameter_source("data_dir")
+    is_named = data_dir_source is not None and data_dir_source.name == "COMMANDLINE"
+    built_in = {
         "jobs": 1,
         "output": options.OUTPUT_DEFAULT,
         "profile": "quick",
         "data-dir": directory,
     }
-    origins = dict.fromkeys(values, "built in")
-    for key, variable in options.VARIABLES.items():
-        if os.environ.get(variable):
-            values[key] = os.environ[variable]
-            origins[key] = variable
-    data_dir_source = ctx.get_parameter_source("data_dir")
-    if data_dir_source is not None and data_dir_source.name == "COMMANDLINE":
-        values["data-dir"] = directory
-        origins["data-dir"] = "--data-dir"
+    defaults = {}
+    texts_of_defaults: dict[str, object] = {"data directory": directory}
+    for key, value in built_in.items():
+        variable = options.VARIABLES[key]
+        origin = "built in"
+        if key == "data-dir" and is_named:
+            origin = "--data-dir"
+        elif os.environ.get(variable):
+            value = os.environ[variable]
+            origin = variable
+        defaults[key] = {"value": value, "origin": origin}
+        texts_of_defaults[f"--{key}"] = f"{value} ({origin})"
     if as_json:
-        defaults = {}
-        for key, value in values.items():
-            defaults[key] = {"value": value, "origin": origins[key]}
         say_json({**rows, "defaults": defaults})
         return
-    rows["data directory"] = values["data-dir"]
-    for key, value in values.items():
-        rows[f"--{key}"] = f"{value} ({origins[key]})"
     texts = []
-    for name, value in rows.items():
+    for name, value in {**rows, **texts_of_defaults}.items():
         text = "-" if value is None else str(value)
         texts.append((name, text))
     say_columns(texts)

@@ -65,7 +65,7 @@ class Protocol:
     ----------
     split : Split
         Of the kind ``kfold``, with a number of folds, or ``published``, with the name
-        of a split of the data set. Trial and seed are those of each single split.
+        of a split of the data set. Each split has its trial and seed.
     n_splits : int
         Number of splits of all repeats.
     n_inner_folds : int

@@ -11,6 +11,7 @@ import platform
 import re
 import subprocess
 import sys
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -29,9 +30,42 @@ _ADDRESS = re.compile(r"([a-z]+://)[^\s,]+")
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "joblib", "threadpoolctl")
 
 
+@dataclass(frozen=True)
+class Host:
+    """Interpreter and machine, as all records have them; None is unknown."""
+
+    python: str
+    packages: dict[str, str | None]
+    blas: list[str]
+    os: str
+    cpu: str | None
+    cores: int | None
+    ram_gb: float | None
+
+
+@dataclass(frozen=True)
+class Source:
+    """Version of mtlrun and, in a checkout, its commit.
+
+    Attributes
+    ----------
+    mtlrun : str or None
+        Version.
+    commit : str or None
+        None if there is no checkout.
+    dirty : bool or None
+        Whether files differ from the commit, other than results, which the run itself
+        writes; None if there is no checkout.
+    """
+
+    mtlrun: str | None
+    commit: str | None
+    dirty: bool | None
+
+
 @lru_cache(maxsize=1)
-def host_info() -> dict[str, Any]:
-    """Return the description of interpreter and machine that all records contain."""
+def host_info() -> Host:
+    """Return the interpreter and the machine."""
     # BLAS libraries are listed only after they have been loaded.
     for name in ("numpy", "scipy.linalg"):
         importlib.import_module(name)
@@ -49,27 +83,19 @@ def host_info() -> dict[str, Any]:
     with contextlib.suppress(AttributeError, ValueError, OSError):
         n_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         ram_gb = round(n_bytes / 2**30, 1)
-    return {
-        "python": platform.python_version(),
-        "packages": {name: _version(name) for name in PACKAGES},
-        "blas": sorted(libraries),
-        "os": f"{platform.system()} {platform.release()} {platform.machine()}",
-        "cpu": _cpu_model(),
-        "cores": cores,
-        "ram_gb": ram_gb,
-    }
+    return Host(
+        python=platform.python_version(),
+        packages={name: _version(name) for name in PACKAGES},
+        blas=sorted(libraries),
+        os=f"{platform.system()} {platform.release()} {platform.machine()}",
+        cpu=_cpu_model(),
+        cores=cores,
+        ram_gb=ram_gb,
+    )
 
 
-def source_info() -> dict[str, Any]:
-    """Return the version of mtlrun and, in a checkout, its commit.
-
-    Returns
-    -------
-    dict
-        ``mtlrun`` (version), ``commit``, and ``dirty``: whether files differ from the
-        commit, other than results, which the run itself writes. The last two are None
-        if there is no checkout.
-    """
+def source_info() -> Source:
+    """Return the version of mtlrun and, in a checkout, its commit."""
     commit = None
     changes = None
     root = checkout_dir()
@@ -84,17 +110,16 @@ def source_info() -> dict[str, Any]:
             ".",
             ":(exclude)results",
         )
-    return {
-        "mtlrun": _version("mtlrun"),
-        "commit": commit,
-        "dirty": None if changes is None else bool(changes),
-    }
+    dirty = None
+    if changes is not None:
+        dirty = bool(changes)
+    return Source(_version("mtlrun"), commit, dirty)
 
 
 @lru_cache(maxsize=1)
 def made_by() -> dict[str, Any]:
     """Return `source_info` and the digest of the sources, for the field of records."""
-    return {**source_info(), "package": sources()}
+    return {**asdict(source_info()), "package": sources()}
 
 
 def commits_since(commit: str) -> int | None:

@@ -18,7 +18,7 @@ import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -160,7 +160,7 @@ def fit_job(
         counts=counts,
         seconds=seconds,
         solver={**stored_fields(solver), **_structure(fit.model, part)},
-        environment={**timing.plain, **host_info()},
+        environment={**timing.plain, **asdict(host_info())},
         result={"tasks": list(data.tasks)},
     )
     return Fitted(fit.model, step, part, test_scores, record)
@@ -205,7 +205,7 @@ def score_candidates(job: Job, data: Dataset) -> Record:
     selection.errors = [result.error for result in results]
     selection.not_converged = [result.not_converged for result in results]
     seconds = Seconds(total=time.perf_counter() - start_time)
-    environment = {"threads": 1, **host_info()}
+    environment = {"threads": 1, **asdict(host_info())}
     return job.record(selection=selection, seconds=seconds, environment=environment)
 
 
@@ -796,7 +796,7 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
         counts=counts,
         seconds=Seconds(total=time.perf_counter() - start_time),
         solver=result.solver,
-        environment={"threads": timing.threads, **host_info()},
+        environment={"threads": timing.threads, **asdict(host_info())},
         result=without_empty(
             {
                 "curves": curves,

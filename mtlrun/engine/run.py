@@ -11,7 +11,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -317,8 +317,8 @@ class Runner:
                 "backend": self.pool.backend or "processes",
                 "threads": self.plan.threads,
                 "n_computed": 0,
-                **source_info(),
-                **host_info(),
+                **asdict(source_info()),
+                **asdict(host_info()),
             }
             try:
                 with self.working():

@@ -465,12 +465,16 @@ def _write(
         cells[trial.record.key] = trial.plain
     refused = Counter(trial.refused for trial in all_trials if trial.refused)
     host = host_info()
-    shown = ("cpu", "cores", "python", "packages")
     content = {
         "schema": 1,
         "made_by": made_by(),
         "date": now(),
-        "host": {name: host[name] for name in shown},
+        "host": {
+            "cpu": host.cpu,
+            "cores": host.cores,
+            "python": host.python,
+            "packages": host.packages,
+        },
         "finished": len(all_trials),
         "not_tried": dict(sorted(refused.items())),
         "cells": [cells[key] for key in sorted(cells)],

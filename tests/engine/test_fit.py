@@ -583,7 +583,7 @@ def test_the_time_of_a_fit_is_the_median_and_its_model_the_closest_repeat(
     assert fitted.model.took_ == kept
     assert record.log == f"took {kept}"
     timing = {"repeats": len(takes), "threads": 1, "warmup": False}
-    assert (timing | host_info()).items() <= record.environment.items()
+    assert (timing | asdict(host_info())).items() <= record.environment.items()
 
 
 def test_the_first_fit_of_a_method_on_a_data_set_is_neither_timed_nor_kept(clock):
@@ -662,7 +662,7 @@ def test_a_search_runs_in_one_thread_and_records_the_machine(spies):
         record = score_candidates(fold, make_data())
     assert spies.Spy.threads == {1}
     assert record.environment["threads"] == 1
-    assert host_info().items() <= record.environment.items()
+    assert asdict(host_info()).items() <= record.environment.items()
 
 
 @pytest.mark.parametrize("collecting", [True, False])

@@ -1,6 +1,7 @@
 """Metadata of the machine and the sources: missing values are recorded as unknown."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -28,12 +29,12 @@ def checkout(tmp_path, use_checkout):
 
 def test_the_commit_and_local_changes_are_recorded(checkout):
     facts = provenance.source_info()
-    assert len(facts["commit"]) == 40
-    assert facts["dirty"] is False
+    assert len(facts.commit) == 40
+    assert facts.dirty is False
     (checkout / "new").write_text("files that git does not know are no change")
-    assert provenance.source_info()["dirty"] is False
+    assert provenance.source_info().dirty is False
     (checkout / "file").write_text("two")
-    assert provenance.source_info() == {**facts, "dirty": True}
+    assert provenance.source_info() == replace(facts, dirty=True)
 
 
 def test_results_written_by_a_run_do_not_count_as_changed_sources(checkout):
@@ -43,19 +44,15 @@ def test_results_written_by_a_run_do_not_count_as_changed_sources(checkout):
     for words in (["add", "results"], ["commit", "-q", "-m", "a run"]):
         subprocess.run([*git, *words], check=True, capture_output=True)
     (checkout / "results" / "run.json").write_text('{"cells": 1}')
-    assert provenance.source_info()["dirty"] is False
+    assert provenance.source_info().dirty is False
     (checkout / "file").write_text("two")
-    assert provenance.source_info()["dirty"] is True
+    assert provenance.source_info().dirty is True
 
 
 def test_without_a_checkout_or_git_the_commit_is_unknown(
     checkout, tmp_path_factory, monkeypatch, use_checkout
 ):
-    unknown = {
-        "mtlrun": provenance.source_info()["mtlrun"],
-        "commit": None,
-        "dirty": None,
-    }
+    unknown = replace(provenance.source_info(), commit=None, dirty=None)
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")
         assert provenance.source_info() == unknown
@@ -70,7 +67,7 @@ def test_without_a_checkout_or_git_the_commit_is_unknown(
 def test_a_missing_package_has_no_version(monkeypatch):
     monkeypatch.setattr(provenance, "PACKAGES", ("numpy", "no-such-package-anywhere"))
     facts = provenance.host_info.__wrapped__()
-    assert facts["packages"]["no-such-package-anywhere"] is None
-    assert facts["packages"]["numpy"]
-    assert facts["cpu"]
-    assert facts["cores"] >= 1
+    assert facts.packages["no-such-package-anywhere"] is None
+    assert facts.packages["numpy"]
+    assert facts.cpu
+    assert facts.cores >= 1
