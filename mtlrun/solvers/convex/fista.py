@@ -233,7 +233,7 @@ class FieldLoss(_Smooth):
 class QuadraticLoss(_Smooth):
     """The squared loss: `scale` times a `Quadratic` of its coordinates (r, T).
 
-    Its methods are those of `FieldLoss`. Intercepts are fitted by centering.
+    It has the methods of `FieldLoss`. Intercepts are fitted by centering.
     """
 
     def __init__(self, form: Quadratic, scale: float) -> None:
