@@ -85,16 +85,20 @@ def judge_readings(
     )
 
 
-def joined_claim(claims: Sequence[ClaimVerdict]) -> ClaimVerdict:
+def joined_claim(
+    claims: Sequence[ClaimVerdict], fingerprints: Sequence[Mapping[str, str]]
+) -> ClaimVerdict:
     """Return a claim judged by the comparisons of several runs of its experiment.
 
-    A comparison that several runs have counts once, from the first of them that could
-    make it.
+    A comparison that several runs make on the same data counts once, from the first of
+    them that could make it. Runs with other rows of a data set make other comparisons.
 
     Parameters
     ----------
     claims : sequence of ClaimVerdict
         The claim in each run, the largest run first.
+    fingerprints : sequence of mapping of str to str
+        Data set -> fingerprint of its data, in each run.
     """
     if len(claims) == 1:
         return claims[0]
@@ -104,15 +108,24 @@ def joined_claim(claims: Sequence[ClaimVerdict]) -> ClaimVerdict:
         names.update(dict.fromkeys(claim.by_reading))
         compared_only.update(dict.fromkeys(claim.compared_only))
     if not names:
-        return _judge_together(claims)
+        return _judge_together(claims, fingerprints)
     by_reading = {}
     for name in names:
-        tested = [claim.by_reading.get(name) for claim in claims]
-        by_reading[name] = _judge_together([claim for claim in tested if claim])
+        tested = []
+        data = []
+        for claim, fingerprints_of_run in zip(claims, fingerprints, strict=True):
+            # A run may have the main interpretation alone.
+            by_reading_of_run = claim.by_reading or {next(iter(names)): claim}
+            if name in by_reading_of_run:
+                tested.append(by_reading_of_run[name])
+                data.append(fingerprints_of_run)
+        by_reading[name] = _judge_together(tested, data)
     return judge_readings(by_reading, compared_only)
 
 
-def _judge_together(claims: Sequence[ClaimVerdict]) -> ClaimVerdict:
+def _judge_together(
+    claims: Sequence[ClaimVerdict], fingerprints: Sequence[Mapping[str, str]]
+) -> ClaimVerdict:
     """Return a claim judged by the comparisons of several runs under one
     interpretation.
     """
@@ -120,11 +133,11 @@ def _judge_together(claims: Sequence[ClaimVerdict]) -> ClaimVerdict:
     if claim is None:
         return claims[0]
     # The comparisons of several runs, each once.
-    by_title: dict[tuple[str, str], CheckResult] = {}
+    by_title: dict[tuple[str, str, str], CheckResult] = {}
     tested = set()
-    for results in [other.results for other in claims]:
-        for result in results:
-            key = (repr(result.check), result.title)
+    for other, data in zip(claims, fingerprints, strict=True):
+        for result in other.results:
+            key = (repr(result.check), result.title, data.get(result.dataset, ""))
             if key not in by_title or not by_title[key].is_tested:
                 by_title[key] = result
             if result.is_tested:

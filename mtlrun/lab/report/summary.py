@@ -91,6 +91,16 @@ class RunReport:
         """First part of the id."""
         return self.id.partition("/")[0]
 
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """Data set -> fingerprint of its data, as far as there are records."""
+        fingerprints = {}
+        for job in self.report.run.planned:
+            record = self.report.run.records.get(job.key)
+            if record is not None and "dataset" in record.inputs:
+                fingerprints[job.dataset] = record.inputs["dataset"]["fingerprint"]
+        return fingerprints
+
 
 @dataclass
 class Overview:
@@ -219,7 +229,8 @@ def distinct_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
         pairs.sort(key=_test_size, reverse=True)
         testing = [pair for pair in pairs if pair[1].tested] or pairs[:1]
         runs = tuple(entry for entry, _ in testing)
-        claims.append((runs, joined_claim([claim for _, claim in testing])))
+        data = [entry.fingerprints for entry in runs]
+        claims.append((runs, joined_claim([claim for _, claim in testing], data)))
     return claims
 
 

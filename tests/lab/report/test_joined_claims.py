@@ -65,8 +65,15 @@ def test_a_claim_that_holds_in_both_runs_holds_on_the_data_of_both(two_runs):
     assert row[-1] == "alpha, beta"
 
 
-def test_a_comparison_of_two_runs_on_the_same_data_counts_once(folder_maker, tmp_path):
+@pytest.mark.parametrize(
+    ("fingerprint", "n_compared", "verdict"),
+    [("small", 1, "confirmed"), ("large", 2, "not confirmed")],
+)
+def test_a_comparison_of_two_runs_on_the_same_data_counts_once(
+    folder_maker, tmp_path, fingerprint, n_compared, verdict
+):
     check = {"kind": "order", "quantity": "auc", "methods": ["One Norm", "APG-RMTL"]}
+    fingerprints = {"small": "small", "large": fingerprint}
     for profile, trials, auc in (("small", 2, 0.6), ("large", 4, 0.8)):
         maker = folder_maker(tmp_path)
         maker.folder = maker.folder.with_name(profile)
@@ -76,8 +83,9 @@ def test_a_comparison_of_two_runs_on_the_same_data_counts_once(folder_maker, tmp
         for trial in range(trials):
             for method, value in (("One Norm", 0.7), ("APG-RMTL", auc)):
                 key = f"{profile}-{method}-{trial}"
-                maker.cell("alpha", method, trial, auc=value, key=key)
+                inputs = {"dataset": {"fingerprint": fingerprints[profile]}}
+                maker.cell("alpha", method, trial, auc=value, key=key, inputs=inputs)
         maker.write()
     ((_, claim),) = distinct_claims(read_overview(tmp_path).entries)
-    assert claim.verdict == "confirmed", "the larger run counts"
-    assert len(claim.results) == 1
+    assert claim.verdict == verdict
+    assert len(claim.results) == n_compared
