@@ -216,7 +216,12 @@ def test_packed_columns_do_not_expand(tmp_path):
 
 
 def test_packed_columns_that_claim_too_many_records_are_rejected(tmp_path):
-    content = {"schema": 1, "n_records": 10**12, "records": {"values": []}}
+    content = {
+        "schema": 1,
+        "n_records": 10**12,
+        "records": {"values": []},
+        "denominators": [],
+    }
     text = json.dumps(content).encode()
     digest = hashlib.sha256(text).hexdigest().encode()
     (tmp_path / PACKED).write_bytes(lzma.compress(digest + b"\n" + text))

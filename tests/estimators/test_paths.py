@@ -3,9 +3,11 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import MultiTaskLasso
 from sklearn.model_selection import GridSearchCV, KFold
@@ -95,6 +97,15 @@ def test_scores_match_separate_fits(cls, layout):
         >= means.max() - 1e-3 * abs(means).max()
     )
     assert model.converged_
+
+
+def test_targets_may_be_columns_in_any_order():
+    data, _ = rows("shared", paths.JointFeatureMTLCV)
+    frame = pd.DataFrame(data["y"], columns=["slump", "flow", "strength"])
+    model = paths.JointFeatureMTLCV(alphas=4)
+    expected = clone(model).fit(**data).scores_path_
+    named = model.fit(**{**data, "y": frame})
+    assert_allclose(named.scores_path_, expected)
 
 
 @pytest.mark.every(3)

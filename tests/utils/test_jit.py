@@ -113,8 +113,8 @@ def test_no_function_is_compiled_once_more_for_an_integer_constant(module):
 
 
 def test_only_rows_of_strings_compile_how_strings_are_expanded():
-    assert rows.make_rows(np.ones((2, 2))).letters is None
-    assert rows.make_rows(sp.csr_array(np.ones((2, 2)))).letters is None
+    assert rows.make_rows(np.ones((2, 2))).strings is None
+    assert rows.make_rows(sp.csr_array(np.ones((2, 2)))).strings is None
 
 
 @compiled

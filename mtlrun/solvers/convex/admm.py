@@ -481,32 +481,12 @@ class _SplitRun:
         """Iterate until the tracker stops the run."""
         balance_at = next_balance(0)
         for it in range(1, tracker.max_iter + 1):
-            W, predicted = self._ridge_step()
+            W, z = self._ridge_step()
             Z = self.Z
             M = self.M
-            values = self._prox_step(W, predicted)
-            if tracker.due(it):
-                z = self._scores(total(self.Z))
-                b = self._best_intercept(z)
-                predictions = self.data.shifted(z, b)
-                loss = self.loss.value(predictions, self.data.targets, self._weights)
-                primal = loss + sum(values)
-                # rho_field V is a subgradient of the loss at M: in the domain of its
-                # conjugate.
-                theta = -self.rho_field * self.V
-                if self._weights is not None:
-                    # Anything else there is rounding.
-                    theta[self._weights == 0] = 0.0
-                dual = dual_value(
-                    theta,
-                    self.data,
-                    self.loss,
-                    self.space.penalties,
-                    intercept=self.rotation.fit_intercept,
-                    operator=self._operator,
-                )
-                if tracker.check(it, primal, dual, (self.Z, b)):
-                    break
+            values = self._prox_step(W, z)
+            if tracker.due(it) and self._check(tracker, it, sum(values)):
+                break
             if it == balance_at:
                 # Balance both penalty parameters; Z and M are from before the
                 # iteration.
@@ -514,10 +494,31 @@ class _SplitRun:
                 self.rho *= factor
                 for u in self.U:
                     u /= factor
-                factor = balance([predicted], [M], [self.M], [self.V], bias=_FIELD_BIAS)
+                factor = balance([z], [M], [self.M], [self.V], bias=_FIELD_BIAS)
                 self.rho_field *= factor
                 self.V /= factor
                 balance_at = next_balance(it)
+
+    def _check(self, tracker: Tracker, it: int, penalty: float) -> bool:
+        """Whether the run stops. Its arrays of the size of the data are then free."""
+        z = self._scores(total(self.Z))
+        b = self._best_intercept(z)
+        predictions = self.data.shifted(z, b)
+        loss = self.loss.value(predictions, self.data.targets, self._weights)
+        # rho_field V is a subgradient of the loss at M: in the domain of its conjugate.
+        theta = -self.rho_field * self.V
+        if self._weights is not None:
+            # Anything else there is rounding.
+            theta[self._weights == 0] = 0.0
+        dual = dual_value(
+            theta,
+            self.data,
+            self.loss,
+            self.space.penalties,
+            intercept=self.rotation.fit_intercept,
+            operator=self._operator,
+        )
+        return tracker.check(it, loss + penalty, dual, (self.Z, b))
 
     def _ridge_step(self) -> tuple[list[Array], Array]:
         """Return the parts W_k and predictions nearest to Z - U and M - V.
