@@ -44,7 +44,7 @@ class Host:
 
 
 @dataclass(frozen=True)
-class Source:
+class CodeVersion:
     """Version of mtlrun and, in a checkout, its commit.
 
     Attributes
@@ -94,7 +94,7 @@ def host_info() -> Host:
     )
 
 
-def source_info() -> Source:
+def source_info() -> CodeVersion:
     """Return the version of mtlrun and, in a checkout, its commit."""
     commit = None
     changes = None
@@ -113,7 +113,7 @@ def source_info() -> Source:
     dirty = None
     if changes is not None:
         dirty = bool(changes)
-    return Source(_version("mtlrun"), commit, dirty)
+    return CodeVersion(_version("mtlrun"), commit, dirty)
 
 
 @lru_cache(maxsize=1)
