@@ -306,14 +306,7 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 
     `room` is zero, of shape (1, number of features).
     """
-    kind = rows.kind
-    bias = rows.bias
-    dense = rows.dense
-    values = rows.values
-    columns = rows.columns
-    indptr = rows.indptr
-    strings = rows.strings
-    buckets = rows.buckets
+    kind, bias, dense, values, columns, indptr, strings, buckets = rows
     only = len(room) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
@@ -335,14 +328,7 @@ def squared_norms(rows: Rows, out: Array, room: Array) -> None:
 @compiled
 def multiply(rows: Rows, W: Array, out: Array) -> None:
     """Write the products of all rows with the only row of W."""
-    kind = rows.kind
-    bias = rows.bias
-    dense = rows.dense
-    values = rows.values
-    columns = rows.columns
-    indptr = rows.indptr
-    strings = rows.strings
-    buckets = rows.buckets
+    kind, bias, dense, values, columns, indptr, strings, buckets = rows
     only = len(W) - 1
     for i in range(len(out)):
         low, high = bounds(kind, indptr, i)
