@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mtlrun.engine.compute import compute_job
-from mtlrun.engine.job import Job, job_from
+from mtlrun.engine.job import job_from
 from mtlrun.engine.record import JobKind, Record
 from mtlrun.engine.store import Store
 from mtlrun.lab.report.frames import ROBUST_PARTS
@@ -40,20 +40,11 @@ def without_parts(run: Run) -> list[Record]:
     return sorted(records, key=lambda record: record.seconds.fit or 0.0)
 
 
-def fitted_once(job: Job) -> Job:
-    """Return a timed job without its warm-up and without repeats."""
-    timing = job.scoring.timing
-    if timing is None:
-        return job
-    once = replace(timing, repeats=1, warmup=False)
-    return replace(job, scoring=replace(job.scoring, timing=once))
-
-
 def completed(record: Record) -> Record | None:
     """Return a record with the parts of its model; None if its scores do not agree."""
     job = job_from(record.inputs, record.versions, record.versions)
     selected = record.selection.chosen or {}
-    again, _ = compute_job(fitted_once(job), selected, None)
+    again, _ = compute_job(job.fitted_once(), selected, None)
     trial = Trial(record, {}, digits=agreement_of(record, again))
     if not trial.agrees:
         return None

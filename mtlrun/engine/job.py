@@ -392,6 +392,16 @@ class Job:
             folds.append(replace(fold, search=fold_search, fold=number))
         return tuple(folds)
 
+    def fitted_once(self) -> Job:
+        """Return the job without an untimed first fit and without repeats.
+
+        These change seconds, but no predictions.
+        """
+        if self.scoring.timing is None:
+            return self
+        timing = replace(self.scoring.timing, repeats=1, warmup=False)
+        return replace(self, scoring=replace(self.scoring, timing=timing))
+
     def of_first_folds(self, n_folds: int) -> Job:
         """Return the job whose search visits only the first folds."""
         assert self.search is not None

@@ -13,7 +13,7 @@ import statistics
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -357,13 +357,8 @@ def _recompute(trial: Trial, search: bool, data_dir: Path | None) -> None:
             if choice.chosen == record.selection.chosen:
                 digits = ALL_DIGITS
             trial.digits["chosen parameters"] = digits
-        timing = job.scoring.timing
-        if timing is not None:
-            # The untimed first fit and repeats do not change the predictions, and
-            # seconds are not compared.
-            once = replace(timing, repeats=1, warmup=False)
-            job = replace(job, scoring=replace(job.scoring, timing=once))
-        recomputed, _ = compute_job(job, selected, folder)
+        # Seconds are not compared.
+        recomputed, _ = compute_job(job.fitted_once(), selected, folder)
     except Exception as error:
         # Any error counts as a disagreement: the stored job had none.
         trial.error = f"{type(error).__name__}: {error}"
