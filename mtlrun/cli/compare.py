@@ -429,9 +429,8 @@ def show_files(result: Comparison, folder: Path, *, explain: bool) -> None:
     command = ["mtlrun predict", shlex.quote(str(model)), "FILE", trust_options(model)]
     say(f"report: {folder / 'leaderboard.html'}")
     say(f"best model, {result.saved}: {model}")
-    for step in next_steps(result.board):
-        if not step.startswith(f"{result.saved} has the best score"):
-            say_prose(step)
+    for step in next_steps(result.board, result.saved):
+        say_prose(step)
     say(f"predict new rows: {' '.join(filter(None, command))}")
     if not explain:
         return

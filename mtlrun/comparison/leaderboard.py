@@ -255,8 +255,12 @@ def equal_scores(a: float | None, b: float | None) -> bool:
 # ---------------------------------------------------------------- the report
 
 
-def next_steps(board: Leaderboard) -> list[str]:
-    """Return the recommendation of the report, in at most two sentences."""
+def next_steps(board: Leaderboard, saved: str = "") -> list[str]:
+    """Return the recommendation, in at most two sentences.
+
+    Nothing is recommended if the best method of the advised kind is `saved`, unless
+    inner cross-validation selected another one.
+    """
     best = board.best()
     if best is None:
         return []
@@ -274,6 +278,8 @@ def next_steps(board: Leaderboard) -> list[str]:
         ]
     if not board.answer.advises_multitask:
         simple = board.best(*ALTERNATIVES) or best
+        if simple.label == saved:
+            return []
         return [
             f"{simple.label} has the best score of the models without multi-task "
             "learning."
@@ -287,6 +293,8 @@ def next_steps(board: Leaderboard) -> list[str]:
             f"cross-validation, which does not see the test rows; {text} on the test "
             "rows"
         )
+    elif multitask.label == saved:
+        return []
     text += "."
     always = [loss.task for loss in board.hurt(multitask) if loss.in_every_split]
     if always:
@@ -332,7 +340,7 @@ def caption(board: Leaderboard) -> list[str]:
             "them by their scale."
         )
     elif board.metric in SQUARED_METRICS:
-        sentences.append("Ranks are those of the gain.")
+        sentences.append("Methods rank by the gain.")
     return [*sentences, "p is not corrected for multiple tests."]
 
 
