@@ -169,7 +169,7 @@ def predict(
         )
     elif interval is not None and not 0 < interval < 1:
         raise UserError(
-            f"--interval {interval:g} is no probability",
+            f"--interval {interval:g} is not a probability",
             "Give a number between 0 and 1, such as 0.95.",
         )
     is_shown = str(output_file) == "-" and sys.stdout.isatty()

@@ -52,10 +52,10 @@ class CodeVersion:
     mtlrun : str or None
         Version.
     commit : str or None
-        None if there is no checkout.
+        None outside a checkout.
     dirty : bool or None
         Whether files differ from the commit, other than results, which the run itself
-        writes; None if there is no checkout.
+        writes; None outside a checkout.
     """
 
     mtlrun: str | None

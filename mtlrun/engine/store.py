@@ -382,9 +382,9 @@ class Store:
         path = self.run_folder / PROVENANCE
         earlier = []
         try:
-            earlier = [dict(run) for run in json.loads(read_text_file(path))["runs"]]
-        except FileNotFoundError:
-            pass
+            with contextlib.suppress(FileNotFoundError):
+                stored = json.loads(read_text_file(path))
+                earlier = [dict(run) for run in stored["runs"]]
         except (ValueError, KeyError, TypeError):
             # A damaged file is kept under another name, and counts as empty.
             path.replace(path.with_name(f"{path.name}.damaged"))

@@ -588,7 +588,7 @@ class Model(BaseEstimator):
         model = self._now()
         if interval is not None and not 0 < interval < 1:
             raise UserError(
-                f"interval={interval:g} is no probability",
+                f"interval={interval:g} is not a probability",
                 "Give a number between 0 and 1, such as 0.95.",
             )
         rows = model._new_rows(X)

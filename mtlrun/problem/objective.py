@@ -273,7 +273,7 @@ def duality_gap(
     >>> from mtlrun.problem.objective import duality_gap
     >>> from mtlrun.problem.losses import SquaredLoss
     >>> from mtlrun.penalties.norms import TraceNorm
-    >>> from mtlrun.problem.taskdata import Array, TaskData, quotient
+    >>> from mtlrun.problem.taskdata import TaskData
     >>> data = TaskData.from_matrix(np.eye(2), np.diag([3.0, 1.0]))
     >>> gap = duality_gap(data, SquaredLoss(), [TraceNorm(1.0)], [np.diag([2.0, 0.0])])
     >>> gap.primal, gap.dual, gap.relative

@@ -223,14 +223,18 @@ def read_letter(
     variables = ["patterns_train", "labels_train", "patterns_test", "labels_test"]
     with file.open() as stream:
         content = read_mat(stream, file.where(), variables)
-    train_words, train_word_labels, test_words, test_word_labels = map(
-        content.__getitem__, variables
-    )
-    train_pixels, train_labels = _letters(train_words, train_word_labels)
-    test_pixels, test_labels = _letters(test_words, test_word_labels)
-    pixels = np.concatenate([train_pixels, test_pixels])
-    labels = np.concatenate([train_labels, test_labels])
-    cut = len(train_labels)
+    pixels_of_parts = []
+    labels_of_parts = []
+    for part in ("train", "test"):
+        # The upright images and the labels of all letters of all words.
+        patterns = np.hstack(list(content[f"patterns_{part}"]))[:PIXELS]
+        upright = patterns.T.reshape(-1, WIDTH, HEIGHT).transpose(0, 2, 1)
+        pixels_of_parts.append(upright.reshape(-1, PIXELS))
+        word_labels = [word.ravel() for word in content[f"labels_{part}"]]
+        labels_of_parts.append(np.concatenate(word_labels).astype(np.int64))
+    pixels = np.concatenate(pixels_of_parts)
+    labels = np.concatenate(labels_of_parts)
+    cut = len(labels_of_parts[0])
     dataset = Dataset(
         X=pixels.astype(np.float64),
         y=labels,
@@ -240,10 +244,3 @@ def read_letter(
         splits={"words": [(np.arange(cut), np.arange(cut, len(labels)))]},
     )
     return make_tasks(dataset, tasks)
-
-
-def _letters(patterns: Any, labels: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the upright images and the labels of all letters of all words."""
-    pixels = np.hstack(patterns)[:PIXELS].T.reshape(-1, WIDTH, HEIGHT)
-    word_labels = np.concatenate([word.ravel() for word in labels])
-    return pixels.transpose(0, 2, 1).reshape(-1, PIXELS), word_labels.astype(np.int64)

@@ -115,7 +115,7 @@ _NOT_TRAINING_KEYS: dict[KeyPath, str] = {
 
 # ------------------------------------------------------------- sections as written
 
-# Sections that are missing or no mappings are empty, and the schema refuses the latter.
+# Sections that are missing or not mappings are empty; the schema refuses the latter.
 # Other values are of any type.
 
 
@@ -174,7 +174,7 @@ class Sections:
 
 
 def read_sections(cls: Callable[..., Fields], content: object) -> Fields:
-    """Return a section, or an empty one if the content is no mapping."""
+    """Return a section, or an empty one unless the content is a mapping."""
     if not isinstance(content, dict):
         return cls()
     values: dict[str, Any] = {}

@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -91,7 +92,7 @@ class RunReport:
         """First part of the id."""
         return self.id.partition("/")[0]
 
-    @property
+    @cached_property
     def fingerprints(self) -> dict[str, str]:
         """Data set -> fingerprint of its data, as far as there are records."""
         fingerprints = {}

@@ -363,7 +363,7 @@ def solve_fista(
     >>> import numpy as np
     >>> from mtlrun.problem.losses import LogisticLoss
     >>> from mtlrun.penalties.norms import L21
-    >>> from mtlrun.problem.taskdata import Array, TaskData
+    >>> from mtlrun.problem.taskdata import TaskData
     >>> from mtlrun.solvers.convex.fista import solve_fista
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(50, 4))
