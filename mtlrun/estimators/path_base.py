@@ -94,8 +94,8 @@ class PathCV(KeepsGroups, _Model):
     -----
     The model is fitted along the path of each fold, each strength starting from the
     solution of the one before, and once on all data with the strength chosen. With the
-    squared loss and more rows than features, the sums of products of all rows are
-    computed once. The sums of a training part are their difference from the sums of its
+    squared loss, free intercepts and more rows than features, the sums of products of
+    all rows are computed once. The sums of a training part are their difference from the sums of its
     test part, and a fold is then solved as a problem of d + 1 rows. With one L1 or L21
     norm, a shared design and at most 128 features, all strengths of a fold are solved
     in one compiled loop on the sums. Sample weights count in the fits, not in the
@@ -294,11 +294,13 @@ class PathCV(KeepsGroups, _Model):
         designs = 1
         if not data.shared:
             designs = data.n_tasks
-        # The sums determine the squared loss, but no other loss. Using them pays off
-        # only where there are several times fewer than entries.
+        # The sums determine the squared loss, but neither another loss nor shrunken
+        # intercepts. Using them pays off only where there are several times fewer than
+        # entries.
         if (
             not isinstance(self._loss(), SquaredLoss)
             or self.solver not in EQUAL_SOLVERS
+            or self._shrinks_intercepts
         ):
             return None
         if data.n_rows < 2 * designs * data.n_features:

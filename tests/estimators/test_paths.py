@@ -108,6 +108,14 @@ def test_targets_may_be_columns_in_any_order():
     assert_allclose(named.scores_path_, expected)
 
 
+def test_folds_shrink_intercepts_like_the_model():
+    data, folds = rows("ragged", paths.TraceNormMTLCV)
+    options = {"intercepts": "shrunken", "cv": folds[:2], **TIGHT}
+    model = paths.TraceNormMTLCV(alphas=3, min_ratio=0.05, **options).fit(**data)
+    expected = searched(model, data, folds[:2])
+    assert_allclose(model.scores_path_, expected, rtol=1e-4)
+
+
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options", [{}, {"fit_intercept": False}, {"solver": "fista"}, {"scoring": "r2"}]
