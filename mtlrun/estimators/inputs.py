@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -31,7 +32,7 @@ from mtlrun.data.reading.frames import (
 )
 from mtlrun.data.reading.odd_columns import NAME_DECIMALS
 from mtlrun.metrics import average, seen_rows
-from mtlrun.problem.taskdata import Array, as_weights
+from mtlrun.problem.taskdata import Array, TaskData, as_weights
 from mtlrun.utils.rows import take
 from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
@@ -594,6 +595,19 @@ def class_weights(
             half = 0.5 * (negative_total + positive_total)
             w[part] *= half / np.where(signs > 0, positive_total, negative_total)
     return w
+
+
+def balanced(data: TaskData) -> TaskData:
+    """Return data of labels with weights that balance the classes of each task."""
+    targets = data.targets
+    if data.shared:
+        if data.observed is not None:
+            targets = np.where(data.observed, targets, np.nan)
+        weights = class_weights(targets, None, data.weights, None)
+        return TaskData.from_matrix(data.X, targets, weights=weights, tasks=data.tasks)
+    task_of_row = np.repeat(np.arange(data.n_tasks), data.sizes)
+    weights = class_weights(targets, task_of_row, data.weights, None)
+    return replace(data, weights=weights)
 
 
 def _kind_of_ids(ids: Array) -> str:
