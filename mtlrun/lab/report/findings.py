@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -213,8 +212,7 @@ def _numbers_text(claim: ClaimVerdict, *, with_claimed: bool) -> str:
     # Factors, points and counts can be understood without the threshold.
     has_unit = "times" in ours or "points" in ours
     if has_unit or ours.replace(",", "").isdigit():
-        grouped = re.sub(r"\d{4,}", lambda digits: f"{int(digits[0]):,}", ours)
-        return f" ({grouped} in our runs)"
+        return f" ({ours} in our runs)"
     return ""
 
 
