@@ -106,9 +106,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     has_order = any(kind == "order" for kind, _, _ in computed)
     if len(computed) > MAX_QUOTED_BOUNDS or has_order:
         comparisons = _with_number(claim.results)
-        n_holding = 0
-        for result in comparisons:
-            n_holding += result.holds is True
+        n_holding = sum(result.holds is True for result in comparisons)
         return (
             "as claimed",
             f"{n_holding} of {counted(len(comparisons), 'comparison')} as claimed",

@@ -93,22 +93,25 @@ def short_lines(report: Report, width: int) -> list[str]:
     ]
     # Our own claims are in the report.
     claims = [claim for claim in tested_claims(report) if claim.source != OURS]
-    if any(claim.source != OTHER_DATA for claim in claims):
-        lines.append("the paper says, and what our numbers say of it:")
-    elif claims:
-        lines.append("the paper says, and what data other than its own say of it:")
-    for claim in claims[:MAX_SHORT_CLAIMS]:
+    shown = claims[:MAX_SHORT_CLAIMS]
+    word = "claim"
+    if shown:
+        word = "further claim"
+        source = "our numbers"
+        if all(claim.source == OTHER_DATA for claim in claims):
+            source = "data other than its own"
+        lines.append(f"the paper says, and what {source} say of it:")
+    for claim in shown:
         verdict = verdict_label(claim.verdict)
         ours = numbers_of(claim)[1]
         numbers = "" if ours == "-" else f" (ours: {ours})"
         # The text is cut rather than the numbers behind it.
-        room = max(width - len(f"{verdict}: {numbers}"), MIN_CLAIM_WIDTH)
+        room = max(width - len(verdict) - len(numbers) - 2, MIN_CLAIM_WIDTH)
         text = textwrap.shorten(claim.text, room, placeholder="...")
         lines.append(f"{verdict}: {text}{numbers}")
-    shown = {claim.id for claim in claims[:MAX_SHORT_CLAIMS]}
-    rest = [claim for claim in report.claims if claim.id not in shown]
+    names = [claim.id for claim in shown]
+    rest = [claim for claim in report.claims if claim.id not in names]
     if rest:
-        word = "further claim" if shown else "claim"
         lines.append(f"{counted(len(rest), word)}: {counts_text(rest)}")
     lines.append("all comparisons, with data and versions, are in the report:")
     return [textwrap.shorten(line, max(width, 40), placeholder="...") for line in lines]
