@@ -7,8 +7,8 @@ from mtlrun.lab.experiment.claims import SHARE_DIFFERENCES, SHARES, Check
 from mtlrun.show.quantities import spoken
 from mtlrun.show.report_table import number, show, significant
 
-#: Whole numbers from here on are written with commas.
-MIN_WITH_COMMAS = 10_000
+#: Whole numbers and factors from here on are written with commas.
+MIN_WITH_COMMAS = 1_000
 
 
 def distance_text(check: Check, margin: float) -> str:
@@ -111,6 +111,8 @@ def number_text(check: Check, value: float, digits: int = 0) -> str:
         factor = f"{value:g}"
         if digits:
             factor = significant(value, digits)
+        if MIN_WITH_COMMAS <= value < 1e6:
+            factor = f"{float(factor):,.0f}"
         return f"{factor} times"
     if _is_in_points(check):
         points = 100 * value
