@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
 from mtlrun.engine.record import SearchResult
@@ -73,6 +74,17 @@ def test_the_baseline_of_numbers_is_the_training_mean_of_each_task(rng):
         assert per_task["mse"][t] == pytest.approx(mean_squared_error(truth, mean))
         assert per_task["r2"][t] == pytest.approx(r2_score(truth, mean))
     assert scores["metrics"]["mse"] == pytest.approx(np.mean(scores["per_task"]["mse"]))
+
+
+def test_the_baseline_is_the_weighted_mean(rng):
+    y = rng.normal(size=24)
+    weights = rng.uniform(1, 9, size=24)
+    _, scores = scores_of(
+        ("mse",), y=y, task_type="regression", source={WEIGHT: weights}
+    )
+    mean = np.average(y[TRAIN], weights=weights[TRAIN])
+    expected = np.average((y[TEST] - mean) ** 2, weights=weights[TEST])
+    assert scores["metrics"]["mse"] == pytest.approx(expected)
 
 
 def test_missing_values_of_several_targets_are_left_out_of_the_mean(rng):
