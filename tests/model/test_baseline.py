@@ -46,7 +46,7 @@ RESULT = {
         "per_task": {"rmse": [1.0, 2.0], "r2": [-0.1, -0.1]},
     },
     "counts": {"n_tasks": 2, "undefined_rmse": 0, "undefined_r2": 0},
-    "per_task": {"rmse": [1.5, 2.5], "r2": [0.2, 0.4]},
+    "per_task": {"rmse": [0.5, 2.5], "r2": [0.2, 0.4]},
     "seconds": {"fit": 0.5},
 }
 TESTED = [("north", np.arange(3.0), np.ones(3)), ("south", np.arange(4.0), np.ones(4))]
@@ -177,7 +177,7 @@ def test_every_score_has_its_baseline_next_to_it():
         [0.3, -0.1, BETTER],
     ]
     (north, south) = task_table(read_fields(TrainingResult, RESULT), TESTED).rows
-    assert north == ["north", 3, 1.5, 1.0, 0.2, -0.1, WORSE]
+    assert north == ["north", 3, 0.5, 1.0, 0.2, -0.1, BETTER]
     assert south[-1] == WORSE
 
 
