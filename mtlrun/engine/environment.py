@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mtlrun.catalog.interfaces import version_of
 from mtlrun.utils.io import (
     checkout_dir,
     sources,
@@ -177,11 +178,10 @@ def private_path(path: str) -> str:
     return f"{folder_hash}/{absolute.name}"
 
 
-@lru_cache
 def installed_version(package: str) -> str | None:
     """Return the version of an installed package; None if it is not installed."""
     try:
-        return importlib.metadata.version(package)
+        return version_of(package)
     except importlib.metadata.PackageNotFoundError:
         return None
 
