@@ -75,6 +75,8 @@ _FORMATS = tuple(
 _ISO = re.compile(
     r"\d{4}-\d{2}-\d{2}([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)?"
 )
+#: No date has fewer digits: 1-Jan-21.
+_MIN_DIGITS = 3
 _SEPARATORS = re.compile(r"\s*([-/.])\s*|\s+")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])", re.IGNORECASE)
 #: A date, the time of day and the time zone.
@@ -493,14 +495,19 @@ def _interpretations(cells: _Cells) -> list[TimeSchema]:
     if (cells.kinds == DATE).all():
         have_zones = _have_zones(cells.values)
         return _dates_with_zones(have_zones, [()])
+    if sum(map(str.isdigit, str(cells.values.iloc[0]))) < _MIN_DIGITS:
+        return []
     parts = _TextParts.of(cells.values)
     formats: list[tuple[str, ...]] = []
     if _clear_dates(parts.dates).notna().all():
         formats.append(())
     else:
         first = parts.dates.iloc[0]
+        has_letters = any(map(str.isalpha, first))
         for form in _FORMATS:
-            if form[2] in first and _parse(parts.dates, form).notna().all():
+            if form[2] not in first or (_names_month(form) and not has_letters):
+                continue
+            if _parse(parts.dates, form).notna().all():
                 formats.append((form,))
     return _dates_with_zones(parts.has_zone, formats)
 
@@ -638,6 +645,11 @@ def _days(dates: pd.Series, microseconds: Array | int = 0) -> Array:
 # ------------------------------------------------------------------ texts of dates
 
 
+def _names_month(form: str) -> bool:
+    """Whether dates of a format have the name of their month, and so letters."""
+    return "%b" in form or "%B" in form
+
+
 def _clear_dates(dates: pd.Series) -> pd.Series:
     """Return the dates that have one interpretation, NaT for others."""
     codes, different = pd.factorize(dates)
@@ -647,7 +659,10 @@ def _clear_dates(dates: pd.Series) -> pd.Series:
     # A comma and a point may stand before a blank: Jan 15, 2020 and 15. Jan. 2020.
     texts = texts.str.replace(r"[-/., ]+", " ", regex=True)
     parsed = pd.Series(pd.NaT, index=texts.index, dtype=_DATES)
+    has_letters = any(map(str.isalpha, "".join(texts)))
     for form in _CLEAR_FORMATS:
+        if _names_month(form) and not has_letters:
+            continue
         is_open = parsed.isna()
         if not is_open.any():
             break
