@@ -12,7 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
@@ -42,7 +42,13 @@ from mtlrun.estimators.inputs import (
     refuse_list_of_arrays,
     warn_of_row_order,
 )
-from mtlrun.estimators.params import ClassWeight, Declared, check_params
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Declared,
+    TaskColumn,
+    Unseen,
+    check_params,
+)
 from mtlrun.metrics import accuracy_per_task, r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.quadratic import BADLY_SCALED
@@ -194,8 +200,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     _part_names: ClassVar[tuple[str, ...]] = ()
 
     _: KW_ONLY
-    task_column: int | str | None = None
-    unseen: Literal["error", "mean"] = "error"
+    task_column: TaskColumn = None
+    unseen: Unseen = "error"
 
     @abstractmethod
     def _fit_data(self, data: TaskData) -> SolverResult:

@@ -5,7 +5,7 @@ with equal coefficients.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -21,6 +21,7 @@ from mtlrun.estimators.convex import (
     ConvexClassifierMTL,
     ConvexMTL,
     ConvexSolver,
+    Intercepts,
 )
 from mtlrun.estimators.metadata import BOX_COST, POWERS, MethodMetadata
 from mtlrun.estimators.params import (
@@ -29,6 +30,8 @@ from mtlrun.estimators.params import (
     Count,
     NonNegative,
     Positive,
+    TaskColumn,
+    Unseen,
     integer,
     real,
 )
@@ -173,11 +176,11 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
         alpha: NonNegative = 1.0,
         n_task_clusters: Clusters = None,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -270,11 +273,11 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -378,11 +381,11 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         alpha: NonNegative = 1.0,
         n_task_clusters: Clusters = None,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -583,8 +586,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
         low_rank: NonNegative = 1.0,
         n_task_clusters: Clusters = None,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         warm_start: bool = False,
         class_weight: ClassWeight = None,
@@ -701,8 +704,8 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         warm_start: bool = False,
         class_weight: ClassWeight = None,

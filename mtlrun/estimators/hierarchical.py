@@ -29,7 +29,15 @@ from mtlrun.estimators.counted_weights import (
 )
 from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, Positive, choice, removed, satisfies
+from mtlrun.estimators.params import (
+    Count,
+    Positive,
+    TaskColumn,
+    Unseen,
+    choice,
+    removed,
+    satisfies,
+)
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
@@ -75,6 +83,7 @@ PRIORS = choice("normal", "clusters") | removed(
     "Student's prior was removed, because it rarely predicted better: use "
     "prior='normal'",
 )
+CovarianceName = Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"]
 #: Slopes whose standard deviations have intervals in a summary. Each takes several fits.
 MAX_INTERVALS = 8
 #: A list of columns.
@@ -448,9 +457,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
 
     def __init__(
         self,
-        covariance: Literal[
-            "auto", "intercept", "scalar", "diagonal", "factor", "full"
-        ] = "auto",
+        covariance: CovarianceName = "auto",
         prior: Annotated[str, PRIORS] = "normal",
         slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
         mean: Literal["auto", "flat", "ridge"] = "auto",
@@ -460,8 +467,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         tol: Positive = 1e-8,
         max_iter: Count = 100,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
     ) -> None:
         self.covariance = covariance
         self.prior = prior

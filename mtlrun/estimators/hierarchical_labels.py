@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -18,9 +18,21 @@ from sklearn.utils.validation import check_is_fitted
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, rows_by_code
 from mtlrun.estimators.counted_weights import warn_of_constants, with_counted_weights
 from mtlrun.estimators.heterogeneity import HeterogeneityTest, assumptions_of_labels
-from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates
+from mtlrun.estimators.hierarchical import (
+    COLUMNS,
+    CommonMean,
+    CovarianceName,
+    Estimates,
+)
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive, choice
+from mtlrun.estimators.params import (
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+    choice,
+)
 from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import Array, TaskData, dense
@@ -205,17 +217,15 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
 
     def __init__(
         self,
-        covariance: Literal[
-            "auto", "intercept", "scalar", "diagonal", "factor", "full"
-        ] = "auto",
+        covariance: CovarianceName = "auto",
         slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
         ridge: NonNegative = 1.0,
         fit_intercept: bool = True,
         tol: Positive = 1e-6,
         max_iter: Count = 200,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
     ) -> None:
         self.covariance = covariance
         self.slopes = slopes

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.metadata import POWERS, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.estimators.params import Count, NonNegative, Positive, TaskColumn, Unseen
 from mtlrun.estimators.shared_products import has_shared_products, shared_products
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.losses import (
@@ -273,8 +273,8 @@ class IndependentRidge(_Ridge, _Independent):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
     ) -> None:
         self.alpha = alpha
@@ -323,8 +323,8 @@ class PooledRidge(_Ridge, _Pooled):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
     ) -> None:
         self.alpha = alpha
@@ -438,8 +438,8 @@ class IndependentLasso(_Lasso, _Independent):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: NonNegative = 1e-6,
         max_iter: Count = 10000,
@@ -515,8 +515,8 @@ class PooledLasso(_Lasso, _Pooled):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: NonNegative = 1e-6,
         max_iter: Count = 10000,
@@ -663,8 +663,8 @@ class IndependentLogistic(_Logistic, _Independent):
         self,
         alpha: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: Positive = 1e-6,
         max_iter: Count = 1000,
@@ -696,8 +696,8 @@ class PooledLogistic(_Logistic, _Pooled):
         self,
         alpha: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: Positive = 1e-6,
         max_iter: Count = 1000,
@@ -788,8 +788,8 @@ class IndependentSVC(_SVC, _Independent):
         self,
         C: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = False,
         tol: Positive = 1e-4,
         max_iter: Count = 10000,
@@ -818,8 +818,8 @@ class PooledSVC(_SVC, _Pooled):
         self,
         C: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = False,
         tol: Positive = 1e-4,
         max_iter: Count = 10000,

@@ -13,7 +13,15 @@ from sklearn.utils import check_random_state
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.inputs import KeepsGroups, check_groups
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
+from mtlrun.estimators.params import (
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+    integer,
+    satisfies,
+)
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import Array, TaskData, dense
@@ -122,8 +130,8 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         self,
         variant: Literal["mtn", "stn", "mtn-fetr"] = "mtn",
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         hidden: Annotated[tuple[int, ...], _LAYERS] = (256, 100),
         eta: Positive = 1.0,
         rho: Positive = 1.0,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,9 +20,17 @@ from mtlrun.estimators.convex import (
     ConvexClassifierMTL,
     ConvexMTL,
     ConvexSolver,
+    Intercepts,
 )
 from mtlrun.estimators.metadata import BOX_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+)
 from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import Array, TaskData
@@ -159,11 +167,11 @@ class ClusteredMTL(RegressorMTL, _Clustered):
         eta: Positive = 1.0,
         n_clusters: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -196,11 +204,11 @@ class ClusteredMTLClassifier(ConvexClassifierMTL, _Clustered):
         eta: Positive = 1.0,
         n_clusters: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -273,11 +281,11 @@ class ConvexASO(RegressorMTL, _SharedSubspace):
         eta: Positive = 1.0,
         n_components: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -315,11 +323,11 @@ class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
         eta: Positive = 1.0,
         n_components: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,7 +18,7 @@ from mtlrun.estimators.base import (
 from mtlrun.estimators.hierarchical_labels import LOGISTIC_VARIANCE
 from mtlrun.estimators.inputs import weighted_rows
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.estimators.params import Count, NonNegative, Positive, TaskColumn, Unseen
 from mtlrun.estimators.smooth_base import (
     CommonParts,
     FlatRows,
@@ -111,15 +111,14 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         rows of weight 0.
     """
 
-    def _target_parts(self) -> tuple[str, ...]:
-        """Return what predictions of targets on the same rows are mixed.
-
-        Empty: such targets are tasks like others.
-        """
-        return ()
+    # What predictions of targets on the same rows are mixed. Without any, such targets
+    # are tasks like others.
+    target_parts = TARGET_PARTS
+    # Whether targets on the same rows share a forest and the choice of mixtures.
+    _is_joint = True
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        if data.shared and data.n_tasks > 1 and len(self._target_parts()):
+        if data.shared and data.n_tasks > 1 and len(self.target_parts):
             return self._fit_targets(data)
         # The model of targets on the same rows: these tasks have their own rows.
         self._targets: SmoothTargets | None = None
@@ -184,7 +183,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         used = np.flatnonzero(total > 0)
         rows = self._read_training(data, total)
         # Parts that tasks share elsewhere are separate for each target here.
-        common_parts = tuple(self._parts()[0]) or COMMON_PARTS
+        common_parts = tuple(self.common_parts) or COMMON_PARTS
         options = self._options()
         key = ("separate targets", common_parts, self.n_centers, options)
         separate: SeparateFits | None = data.decompositions.get(key)
@@ -203,7 +202,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
                 data.decompositions[key] = separate
         self._training_targets = separate.data
         with limited_threads(1, "blas"):
-            fit = fit_targets(separate, self._target_parts(), is_joint=self._is_joint())
+            fit = fit_targets(separate, self.target_parts, is_joint=self._is_joint)
         self._targets = fit.model
         self.noise_variance_ = fit.model.targets.noise * fit.model.calibration
         self.loo_ = np.full(data.targets.shape, np.nan)
@@ -232,10 +231,6 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
             gap=largest_gap,
             stop_crit=largest_gap,
         )
-
-    def _is_joint(self) -> bool:
-        """Whether targets on the same rows share a forest and the choice of mixtures."""
-        return True
 
     def part_tests(self) -> list[PartTest]:
         check_is_fitted(self)
@@ -433,8 +428,8 @@ class SmoothMTL(_SmoothRegressor):
         common_parts: CommonParts = COMMON_PARTS,
         task_parts: TaskParts = TASK_PARTS,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -456,12 +451,6 @@ class SmoothMTL(_SmoothRegressor):
         self.random_state = random_state
         self.levels = levels
         self.target_parts = target_parts
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.common_parts, self.task_parts
-
-    def _target_parts(self) -> tuple[str, ...]:
-        return tuple(self.target_parts)
 
 
 class SmoothPooled(_SmoothRegressor):
@@ -489,11 +478,14 @@ class SmoothPooled(_SmoothRegressor):
         SmoothMTL.metadata, multitask=False, changes=(DEVIATIONS_CHANGE,)
     )
 
+    task_parts = ("level",)
+    target_parts = ()
+
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -511,9 +503,6 @@ class SmoothPooled(_SmoothRegressor):
         self.max_iter = max_iter
         self.random_state = random_state
         self.levels = levels
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return COMMON_PARTS, ("level",)
 
 
 class SmoothIndependent(_SmoothRegressor):
@@ -547,11 +536,15 @@ class SmoothIndependent(_SmoothRegressor):
         changes=(TARGETS_CHANGE, RIDGE_CHANGE, DEVIATIONS_CHANGE, FOREST_CHANGE),
     )
 
+    common_parts = ()
+    target_parts = (TARGETS, FOREST, RIDGE)
+    _is_joint = False
+
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -569,15 +562,6 @@ class SmoothIndependent(_SmoothRegressor):
         self.max_iter = max_iter
         self.random_state = random_state
         self.levels = levels
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return (), TASK_PARTS
-
-    def _target_parts(self) -> tuple[str, ...]:
-        return (TARGETS, FOREST, RIDGE)
-
-    def _is_joint(self) -> bool:
-        return False
 
 
 class _SmoothClassifier(ClassifierMTL, SmoothModel):
@@ -717,8 +701,8 @@ class SmoothMTLClassifier(_SmoothClassifier):
         common_parts: CommonParts = COMMON_PARTS,
         task_parts: TaskParts = TASK_PARTS,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -739,9 +723,6 @@ class SmoothMTLClassifier(_SmoothClassifier):
         self.random_state = random_state
         self.levels = levels
 
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.common_parts, self.task_parts
-
 
 class SmoothPooledClassifier(_SmoothClassifier):
     """Smooth classification with one function for all tasks, and a level per task.
@@ -755,11 +736,13 @@ class SmoothPooledClassifier(_SmoothClassifier):
 
     metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
 
+    task_parts = ("level",)
+
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -777,9 +760,6 @@ class SmoothPooledClassifier(_SmoothClassifier):
         self.max_iter = max_iter
         self.random_state = random_state
         self.levels = levels
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return COMMON_PARTS, ("level",)
 
 
 class SmoothIndependentClassifier(_SmoothClassifier):
@@ -794,11 +774,13 @@ class SmoothIndependentClassifier(_SmoothClassifier):
 
     metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
 
+    common_parts = ()
+
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -816,6 +798,3 @@ class SmoothIndependentClassifier(_SmoothClassifier):
         self.max_iter = max_iter
         self.random_state = random_state
         self.levels = levels
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return (), TASK_PARTS

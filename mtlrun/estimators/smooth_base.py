@@ -199,6 +199,9 @@ class SmoothModel(BaseMTL):
 
     _without = ("coef_", "intercept_")
     _remedy: ClassVar[str] = "Use fewer rows, fewer centers (n_centers) or fewer parts."
+    # Names of common parts and of parts of a task; parameters of some models.
+    common_parts = COMMON_PARTS
+    task_parts = TASK_PARTS
 
     _: KW_ONLY
     n_centers: Count = 150
@@ -208,10 +211,6 @@ class SmoothModel(BaseMTL):
     max_iter: Count = 100
     random_state: Seed = 0
     levels: LevelColumns = ()
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of common parts and of parts of a task."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------- reading
 
@@ -323,12 +322,11 @@ class SmoothModel(BaseMTL):
         total = np.bincount(flat.row, flat.weight, data.X.shape[0])
         training_rows = self._read_training(data, total)
         rows = training_rows.take(flat.row)
-        common_parts, task_parts = self._parts()
         design = self._make_design(
             training_rows,
             total,
-            common_parts=common_parts,
-            task_parts=task_parts,
+            common_parts=self.common_parts,
+            task_parts=self.task_parts,
             factors=self._factors(rows, flat.code),
         )
         return SmoothData(design, rows, flat.code, flat.target, 1 / flat.weight)
@@ -493,9 +491,8 @@ class SmoothModel(BaseMTL):
         ):
             std = float(np.sqrt(np.mean(variance)))
             table.add_std(name, std, std / factor, std * factor, shares[name])
-        common_parts, _ = self._parts()
         table.add_fit(
-            sum(shares[name] for name in names if name in common_parts),
+            sum(shares[name] for name in names if name in self.common_parts),
             shares["noise"],
             n_tasks=len(self.tasks_),
             n_rows=len(self._training_rows()[0]),

@@ -5,7 +5,7 @@ change little between neighbors.
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,10 +15,11 @@ from mtlrun.estimators.convex import (
     ClassLoss,
     ConvexClassifierMTL,
     ConvexSolver,
+    Intercepts,
     PenalizedMTL,
 )
 from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import ClassWeight, Count, NonNegative
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative, TaskColumn, Unseen
 from mtlrun.penalties.coupled import (
     ChainForm,
     CoupledL21,
@@ -129,11 +130,11 @@ class TemporalGroupLasso(RegressorMTL, _Temporal):
         smoothness: NonNegative = 1.0,
         ridge: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -167,11 +168,11 @@ class TemporalGroupLassoClassifier(ConvexClassifierMTL, _Temporal):
         smoothness: NonNegative = 1.0,
         ridge: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -253,11 +254,11 @@ class FusedMTL(RegressorMTL, _Fused):
         fusion: NonNegative = 1.0,
         sparsity: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -291,11 +292,11 @@ class FusedMTLClassifier(ConvexClassifierMTL, _Fused):
         fusion: NonNegative = 1.0,
         sparsity: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

@@ -31,8 +31,8 @@ from sklearn.utils import gen_batches
 
 Array = np.ndarray
 
-COMMON_PARTS = ("linear", "additive", "wide", "narrow")
-TASK_PARTS = ("level", "slopes", "smooth", "additive")
+COMMON_PARTS: tuple[str, ...] = ("linear", "additive", "wide", "narrow")
+TASK_PARTS: tuple[str, ...] = ("level", "slopes", "smooth", "additive")
 #: Parts whose functions are not linear.
 CURVED_PARTS = ("additive", "wide", "narrow", "smooth")
 #: Common parts whose features are exact at the centers only.

@@ -52,7 +52,7 @@ COMPONENTS = "components"
 FOREST = "forest"
 RIDGE = "ridge"
 #: Predictions that can be mixed.
-TARGET_PARTS = (TARGETS, COMPONENTS, FOREST, RIDGE)
+TARGET_PARTS: tuple[str, ...] = (TARGETS, COMPONENTS, FOREST, RIDGE)
 #: Components with less variance than this share of the first are left out.
 MIN_COMPONENT = 1e-10
 #: Trees of a forest, and the share of columns tried for a split.
