@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.utils import gen_batches
@@ -151,17 +151,6 @@ def additive_kernel(A: Array, B: Array) -> Array:
 
 
 # ---------------------------------------------------------------------- features
-
-
-class FeatureMap(Protocol):
-    """Features of rows whose products are the kernel of a part."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-
-    def __call__(self, rows: SmoothRows) -> Array:
-        """Return the features (n, n_features)."""
 
 
 @dataclass(frozen=True)
@@ -291,6 +280,10 @@ class IndicatorFeatures:
         levels = rows.levels[:, self.factor]
         is_level = levels[:, None] == self.codes
         return is_level.astype(float)
+
+
+#: Features of rows whose products are the kernel of a part.
+FeatureMap = LinearFeatures | NystroemFeatures | IndicatorFeatures
 
 
 # ---------------------------------------------------------------------- parts
