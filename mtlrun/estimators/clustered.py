@@ -5,7 +5,7 @@ with equal coefficients.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -167,7 +167,7 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS}
     )
 
@@ -262,7 +262,7 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhong2012",),
         complexity="O(N d + d T log T) per iteration",
         default_grid={"alpha": POWERS, "own": POWERS},
@@ -366,7 +366,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("kang2011",),
         complexity=(
             "per iteration one SVD per group; O(T^2) small eigenvalue problems per "
@@ -566,7 +566,7 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     ((4, 4), True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("xu2015",),
         complexity=(
             "O(N d) per step of conjugate gradients; once an eigendecomposition of "
@@ -692,7 +692,7 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("han2015",),
         complexity=(
             "O(T^2 d) per iteration; once an eigendecomposition of every task's X"

@@ -85,7 +85,7 @@ class ConvexMTL(BaseMTL):
         paths of regularization strengths.
     """
 
-    _by_sums: ClassVar = True
+    _by_sums = True
 
     _: KW_ONLY
     solver: ConvexSolver = "auto"

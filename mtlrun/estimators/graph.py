@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -70,7 +70,7 @@ class _Graph(ConvexMTL):
     T. Evgeniou and M. Pontil, "Regularized multi-task learning", KDD 2004.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("evgeniou2004",),
         elsewhere={
             "MALSAR `Least_SRMTL`": "alpha = 2 rho1, sparsity = rho2, ridge = 2 rho_L2"

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -430,7 +430,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     >>> mean, std = model.predict([[0.0, 0.0]], task_id=[99], return_std=True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("laird1982", "bates2015"),
         complexity=(
             "T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per "
@@ -451,7 +451,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "indicators of all categories.",
         ),
     )
-    _by_sums: ClassVar = True
+    _by_sums = True
     _rows: TaskData | None
     _checks: CheckedRows | None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -140,7 +140,7 @@ class _SingleTask(BaseMTL):
 class _Independent(_SingleTask):
     """One model per task."""
 
-    _by_sums: ClassVar = True
+    _by_sums = True
 
     def _bytes(self, data: TaskData) -> float:
         return super()._bytes(data) + (
@@ -208,7 +208,7 @@ class _Ridge(RegressorMTL, _SingleTask):
     nonorthogonal problems", Technometrics, 1970.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("hoerl1970",),
         elsewhere={"scikit-learn `Ridge(a)`": "alpha = a"},
         complexity=(
@@ -315,7 +315,7 @@ class PooledRidge(_Ridge, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Ridge.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
@@ -361,7 +361,7 @@ class _Lasso(RegressorMTL):
     Royal Statistical Society B, 1996.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("tibshirani1996",),
         elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a"},
         complexity="O(N d) per epoch",
@@ -430,7 +430,7 @@ class IndependentLasso(_Lasso, _Independent):
     not couple the tasks.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Lasso.metadata, search=lambda scale: {"alpha": scale.times(_SPARSE)}
     )
 
@@ -559,7 +559,7 @@ class _Logistic(ClassifierMTL):
     Statistical Society B, 1958.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("cox1958",),
         elsewhere={"scikit-learn `LogisticRegression(C)`": "alpha = 1 / C"},
         complexity="O(N d) per iteration",
@@ -688,7 +688,7 @@ class PooledLogistic(_Logistic, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Logistic.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
@@ -738,7 +738,7 @@ class _SVC(ClassifierMTL):
     for large linear classification", Journal of Machine Learning Research, 2008.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("fan2008",),
         complexity="O(N d) per epoch",
         default_grid={"C": POWERS},
@@ -780,7 +780,7 @@ class IndependentSVC(_SVC, _Independent):
         sum_t (1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t)))
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _SVC.metadata, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
     )
 

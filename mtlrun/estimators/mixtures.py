@@ -95,7 +95,7 @@ class _RobustFeature(_Mixture):
     P. Gong, J. Ye and C. Zhang, "Robust multi-task feature learning", KDD 2012.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("gong2012",),
         elsewhere={
             "MALSAR `Least_rMTFL` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"
@@ -220,7 +220,7 @@ class _SparseLowRank(_Mixture):
     multiple tasks", KDD 2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("chen2010",),
         complexity=SPECTRAL_COST,
         default_grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
@@ -322,7 +322,7 @@ class _Dirty(_Mixture):
     learning", NIPS 2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("jalali2010",),
         elsewhere={
             "MALSAR `Least_Dirty` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -265,7 +265,7 @@ class GroupMKLClassifier(_KernelMTL):
     [0, 1]
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         digits=2,
         cite=("yousefi2015",),
         complexity=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
@@ -318,7 +318,7 @@ class IndependentMKLClassifier(_KernelMTL):
             subject to theta_t >= 0,  sum_m theta_t^m <= 1
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},
@@ -361,7 +361,7 @@ class SharedMKLClassifier(_KernelMTL):
             subject to theta >= 0,  sum_m theta^m <= 1
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},

@@ -5,7 +5,7 @@ with related outputs.
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -117,7 +117,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     relationship learning", 2017.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         digits=2,
         cite=("caruana1997", "zhao2017"),
         complexity="O(N * weights) per epoch",

@@ -102,7 +102,7 @@ class PathCV(KeepsGroups, _Model):
     scores.
     """
 
-    _by_sums: ClassVar = False  # scores need the rows
+    _by_sums = False  # scores need the rows
 
     _: KW_ONLY
     alphas: Strengths = 50

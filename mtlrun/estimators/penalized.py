@@ -5,7 +5,7 @@ low rank.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import (
@@ -67,7 +67,7 @@ class _Sparse(_SparseNorm):
     Royal Statistical Society B, 1996.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("tibshirani1996",),
         elsewhere={
             "scikit-learn `Lasso(a)`": "alpha = n a",
@@ -172,7 +172,7 @@ class _JointFeature(_SparseNorm):
     2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("obozinski2010",),
         elsewhere={
             "scikit-learn `MultiTaskLasso(a)`": "alpha = n a",
@@ -276,7 +276,7 @@ class _TraceNorm(PenalizedMTL):
     2009.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("ji2009",),
         elsewhere={"MALSAR `Least_Trace`": "alpha = rho1"},
         complexity=SPECTRAL_COST,

@@ -76,7 +76,7 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
         divided by how much the one before did. Infinite after a few rounds.
     """
 
-    _by_sums: ClassVar = True
+    _by_sums = True
 
     eta: Positive = 1.0
     rho: Positive = 1.0
@@ -157,7 +157,7 @@ class FETR(_MatrixNormal):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhao2017",),
         complexity=(
             "per round eigendecompositions of d and T and d T (d + T), ragged: times "
@@ -221,7 +221,7 @@ class MTFRL(_MatrixNormal):
     penalty", NIPS 2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhang2010sparse",),
         complexity="as FETR",
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
@@ -373,7 +373,7 @@ class MTFL(_SquaredTrace):
     (1, True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("evgeniou2007",),
         complexity=SPECTRAL_COST,
         default_grid={"gamma": STRENGTHS},
@@ -457,7 +457,7 @@ class MTRL(_SquaredTrace):
     [[1, 1, -1], [1, 1, -1], [-1, -1, 1]]
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhang2010convex",),
         complexity=SPECTRAL_COST,
         default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},

@@ -134,7 +134,7 @@ class _Clustered(_Spectral):
     optimization", NIPS 2011.
     """
 
-    metadata: ClassVar = _metadata(
+    metadata = _metadata(
         "n_clusters", (1, 2, 3, 5), "zhou2011clustered", "MALSAR `Least_CMTL`"
     )
     _k = "n_clusters"
@@ -253,7 +253,7 @@ class _SharedSubspace(_Spectral):
     structures from multiple tasks", ICML 2009.
     """
 
-    metadata: ClassVar = _metadata(
+    metadata = _metadata(
         "n_components",
         (1, 3),
         "chen2009",
@@ -313,9 +313,7 @@ class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
         subject to 0 <= M <= I, tr(M) = n_components
     """
 
-    metadata: ClassVar = replace(
-        _SharedSubspace.metadata, alias_of="ClusteredMTLClassifier"
-    )
+    metadata = replace(_SharedSubspace.metadata, alias_of="ClusteredMTLClassifier")
 
     def __init__(
         self,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -148,7 +148,7 @@ class _Robust(PathMTL):
     on Neural Networks and Learning Systems, 2015.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("chen2011", "pan2015"),
         elsewhere={
             "MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"
@@ -471,7 +471,7 @@ class _Divide(BaseMTL):
     2015.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("pan2015",),
         complexity=(
             "that of the base estimator with T / n_blocks tasks, n_blocks times, in "
@@ -664,7 +664,7 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
     Without a `base` the squared loss on labels -1/+1 is used.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Divide.metadata,
         default_params={"base": {"estimator": "RobustMTLClassifier"}},
         losses=("logistic", "squared_hinge", "squared"),

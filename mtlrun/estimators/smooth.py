@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -412,7 +412,7 @@ class SmoothMTL(_SmoothRegressor):
     >>> mean, std = model.predict([[0.8, 0.0]], task_id=[99], return_std=True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("rasmussen2006", "gilmour1995"),
         complexity=(
             "N m^2 + sum of n_t^3 per evaluation of 15 to 50, "
@@ -474,7 +474,7 @@ class SmoothPooled(_SmoothRegressor):
     [2.0]
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         SmoothMTL.metadata, multitask=False, changes=(DEVIATIONS_CHANGE,)
     )
 
@@ -530,7 +530,7 @@ class SmoothIndependent(_SmoothRegressor):
     [1.0]
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         SmoothMTL.metadata,
         multitask=False,
         changes=(TARGETS_CHANGE, RIDGE_CHANGE, DEVIATIONS_CHANGE, FOREST_CHANGE),
@@ -684,7 +684,7 @@ class SmoothMTLClassifier(_SmoothClassifier):
     ['yes', 'no']
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("rasmussen2006", "breslow1993"),
         complexity=(
             "N m^2 + sum of n_t^3 per Newton step of the mode, "
@@ -734,7 +734,7 @@ class SmoothPooledClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + f(x) + b_t,  mu ~ N(0, 100)
     """
 
-    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
+    metadata = replace(SmoothMTLClassifier.metadata, multitask=False)
 
     task_parts = ("level",)
 
@@ -772,7 +772,7 @@ class SmoothIndependentClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + h_t(x),  mu ~ N(0, 100)
     """
 
-    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
+    metadata = replace(SmoothMTLClassifier.metadata, multitask=False)
 
     common_parts = ()
 

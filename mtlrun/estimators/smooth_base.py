@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -198,7 +198,7 @@ class SmoothModel(BaseMTL):
     """
 
     _without = ("coef_", "intercept_")
-    _remedy: ClassVar[str] = "Use fewer rows, fewer centers (n_centers) or fewer parts."
+    _remedy = "Use fewer rows, fewer centers (n_centers) or fewer parts."
     # Names of common parts and of parts of a task; parameters of some models.
     common_parts = COMMON_PARTS
     task_parts = TASK_PARTS

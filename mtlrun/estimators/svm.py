@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -228,7 +228,7 @@ class GraphSVC(_GraphModel):
     [1, -1, 1, 1]
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("widmer2012",),
         complexity=(
             "O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + "
@@ -433,7 +433,7 @@ class MultiTaskKernelSVC(_GraphModel):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("evgeniou2005",),
         complexity="O(N^2 d) to O(N^3)",
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},

@@ -5,7 +5,6 @@ change little between neighbors.
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar
 
 import numpy as np
 
@@ -74,7 +73,7 @@ class _Temporal(PenalizedMTL):
     predicting disease progression", KDD 2011.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhou2011",),
         elsewhere={
             "MALSAR `Least_TGL`": "ridge = 2 rho1, smoothness = 2 rho2, alpha = rho3"
@@ -217,7 +216,7 @@ class _Fused(PenalizedMTL):
     sparse group lasso", KDD 2012.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhou2012",),
         elsewhere={
             "MALSAR `Least_CFGLasso`": "sparsity = rho1, fusion = rho2, alpha = rho3"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -243,7 +243,7 @@ class StringDesign:
         Number of hashed columns, 0 for the exact index.
     """
 
-    ndim: ClassVar[int] = 2
+    ndim = 2
 
     dna: PackedDNA
     scale: Array
