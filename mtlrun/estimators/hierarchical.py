@@ -4,7 +4,7 @@ are draws around a common mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, Self
@@ -28,6 +28,7 @@ from mtlrun.estimators.counted_weights import (
     with_counted_weights,
 )
 from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
+from mtlrun.estimators.inputs import column_position
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import (
     Count,
@@ -201,7 +202,7 @@ class CommonMean:
         values = list(columns)
         flags = [isinstance(value, bool | np.bool_) for value in values]
         if not any(flags):
-            positions = [self._position(value, parameter) for value in values]
+            positions = [column_position(self, value, parameter) for value in values]
             return list(dict.fromkeys(positions))
         d = self.n_features_in_
         if not all(flags):
@@ -214,38 +215,12 @@ class CommonMean:
             )
         return [j for j, is_selected in enumerate(values) if is_selected]
 
-    def _position(self, column: Any, parameter: str = "slopes") -> int:
-        """Return the position of a feature given by name or position.
-
-        Raises
-        ------
-        ValueError
-            If there is no such feature.
-        """
-        d = self.n_features_in_
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        if isinstance(column, bool | np.bool_):
-            raise ValueError(
-                f"{parameter}: {column} is no column; give its name or position"
-            )
-        if isinstance(column, str) and column in names:
-            return names.index(column)
-        if not isinstance(column, str) and -d <= int(column) < d:
-            return int(column) % d
-        if names:
-            choices = ", ".join(names[:10])
-        else:
-            choices = f"positions 0 to {d - 1}"
-        raise ValueError(
-            f"{parameter}: there is no column {column!r}; it has {choices}"
-        )
-
     def _tested_columns(self, tested: Any) -> Array:
         """Return the standardized columns that a test names."""
         is_single = isinstance(tested, str) or not hasattr(tested, "__len__")
         columns = [tested] if is_single else tested
         if is_single and isinstance(tested, bool | np.bool_):
-            self._position(tested, "tested")
+            column_position(self, tested, "tested")
         positions = np.array(self._positions(columns, "tested"), dtype=int)
         return positions + int(self.fit_intercept)
 
@@ -291,6 +266,34 @@ class CommonMean:
             else:
                 names_of_columns.append(str(names[j - first]))
         return names_of_columns
+
+
+def by_task(
+    model: Any,
+    X: Any,
+    task_id: Any,
+    predicted: Array,
+    function: Callable[[Array, Array, int], Array],
+) -> Array:
+    """Return a function of the rows of each task, in the shape of the predictions.
+
+    Its arguments are standardized rows (n, p), predictions (n,) for them, and the
+    position of the task in `tasks_`, -1 for a task without training rows.
+    """
+    X, ids = model._read_X(X, task_id, reset=False)
+    A = model._columns.apply(dense(X))
+    codes = model._task_of_rows(ids)
+    values = np.empty(predicted.shape)
+    if codes is None:
+        columns = values.reshape(len(A), -1)
+        predicted_by_task = predicted.reshape(len(A), -1)
+        for t in range(len(model.tasks_)):
+            columns[:, t] = function(A, predicted_by_task[:, t], t)
+        return values
+    for rows in rows_by_code(codes):
+        t = int(codes[rows[0]])
+        values[rows] = function(A[rows], predicted[rows], t)
+    return values
 
 
 class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
@@ -789,7 +792,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if column is not None:
             coefficient = 0
             if not first or column != "level":
-                coefficient = self._position(column, "column") + first
+                coefficient = column_position(self, column, "column") + first
             name = self._names(np.array([coefficient]))[0]
         posterior = self._posterior
         weights = posterior.target_moments()
@@ -843,18 +846,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         y = super().predict(X, task_id=task_id)
         if not return_std:
             return y
-        X, ids = self._read_X(X, task_id, reset=False)
-        A = self._columns.apply(dense(X))
-        codes = self._task_of_rows(ids)
-        std = np.empty(y.shape)
-        if codes is None:
-            columns = std.reshape(len(A), -1)
-            for t in range(len(self.tasks_)):
-                columns[:, t] = self._posterior.target_std(A, t)
-        else:
-            for rows in rows_by_code(codes):
-                t = int(codes[rows[0]])
-                std[rows] = self._posterior.target_std(A[rows], t)
+        std = by_task(
+            self, X, task_id, y, lambda A, _, t: self._posterior.target_std(A, t)
+        )
         return y, std
 
     # ---------------------------------------------------------------- tests

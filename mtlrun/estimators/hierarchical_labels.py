@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.estimators.base import BaseMTL, ClassifierMTL, rows_by_code
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.counted_weights import warn_of_constants, with_counted_weights
 from mtlrun.estimators.heterogeneity import HeterogeneityTest, assumptions_of_labels
 from mtlrun.estimators.hierarchical import (
@@ -23,6 +23,7 @@ from mtlrun.estimators.hierarchical import (
     CommonMean,
     CovarianceName,
     Estimates,
+    by_task,
 )
 from mtlrun.estimators.metadata import MethodMetadata
 from mtlrun.estimators.params import (
@@ -359,21 +360,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             (n_samples,).
         """
         odds = self._scores(X, task_id)
-        X, ids = self._read_X(X, task_id, reset=False)
-        averaged = np.empty(odds.shape)
-        A = self._columns.apply(dense(X))
-        codes = self._task_of_rows(ids)
-        posterior = self._posterior
-        if codes is None:
-            by_task = averaged.reshape(len(A), -1)
-            odds_by_task = odds.reshape(len(A), -1)
-            for t in range(len(self.tasks_)):
-                by_task[:, t] = posterior.averaged_odds(A, odds_by_task[:, t], t)
-        else:
-            for rows in rows_by_code(codes):
-                task = int(codes[rows[0]])
-                averaged[rows] = posterior.averaged_odds(A[rows], odds[rows], task)
-        return averaged
+        return by_task(self, X, task_id, odds, self._posterior.averaged_odds)
 
     def test(
         self,

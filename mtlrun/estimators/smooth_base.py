@@ -16,6 +16,7 @@ from mtlrun.estimators.base import (
     BaseMTL,
     rows_by_code,
 )
+from mtlrun.estimators.inputs import column_position
 from mtlrun.estimators.params import Count, NonNegative, Positive, satisfies
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
@@ -597,7 +598,9 @@ class SmoothModel(BaseMTL):
             constant in training.
         """
         check_is_fitted(self)
-        position, name = self._column(column)
+        position = column_position(self, column, "column")
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        name = str(names[position])
         matches = np.flatnonzero(self._standardizer.columns == position)
         if not len(matches):
             raise ValueError(
@@ -646,26 +649,6 @@ class SmoothModel(BaseMTL):
             rows, task, n_averaged=n_averaged, is_common=task < 0
         )
         return self._center + self._unit * mean, self._unit * np.sqrt(variance)
-
-    def _column(self, column: int | str) -> tuple[int, str]:
-        """Return position and name of a column.
-
-        Raises
-        ------
-        ValueError
-            If there is no such column.
-        """
-        n_columns = self.n_features_in_
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        if isinstance(column, str) and column in names:
-            return names.index(column), column
-        if not isinstance(column, str) and -n_columns <= int(column) < n_columns:
-            position = int(column) % n_columns
-            return position, names[position] if names else str(position)
-        columns_text = f"positions 0 to {n_columns - 1}"
-        if names:
-            columns_text = ", ".join(names[:10])
-        raise ValueError(f"there is no column {column!r}; the model has {columns_text}")
 
     # ---------------------------------------------------------------- prediction
 

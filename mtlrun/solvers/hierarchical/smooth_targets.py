@@ -416,6 +416,7 @@ class TargetsFit:
     leave_one_out: Array
 
 
+@dataclass(eq=False)
 class SeparateFits:
     """Fits of every target alone, which models of the same rows share.
 
@@ -425,9 +426,8 @@ class SeparateFits:
     options : SmoothOptions
     """
 
-    def __init__(self, data: TargetData, options: SmoothOptions) -> None:
-        self.data = data
-        self.options = options
+    data: TargetData
+    options: SmoothOptions
 
     @cached_property
     def smooth(self) -> OutputFits:
