@@ -129,9 +129,7 @@ class _Tasks(TaskLayout, BaseEstimator):
             y = np.where(weights > 0, y, np.nan)
         codes, rows = np.nonzero(~np.isnan(y.T))
         if weights is not None:
-            weights = np.broadcast_to(
-                weights if weights.ndim == 2 else weights[:, np.newaxis], y.shape
-            )[rows, codes]
+            weights = np.broadcast_to(weights.T, y.T.shape)[codes, rows]
         return rows, codes, y[rows, codes], weights
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
@@ -466,13 +464,11 @@ class LastValue(_Tasks):
         rows, codes, values, _ = self._observed(X, y, task_id, sample_weight)
         times = self._times(X)[rows]
         n_tasks = len(self.tasks_)
-        self.last_times_, self.last_values_ = _extreme_values(
-            times, values, codes, n_tasks, largest=True
-        )
-        first_times, first_values = _extreme_values(
-            times, values, codes, n_tasks, largest=False
-        )
-        duration = self.last_times_ - first_times
+        last = _last_values(times, values, codes, n_tasks)
+        self.last_times_, self.last_values_ = last
+        # The first rows are the last ones of time that runs backwards.
+        minus_first_times, first_values = _last_values(-times, values, codes, n_tasks)
+        duration = self.last_times_ + minus_first_times
         self.drifts_ = np.divide(
             self.last_values_ - first_values,
             duration,
@@ -509,21 +505,17 @@ class LastValue(_Tasks):
         return np.asarray(column, dtype=np.float64)[:, 0]
 
 
-def _extreme_values(
-    times: Array, values: Array, codes: Array, n_tasks: int, *, largest: bool
+def _last_values(
+    times: Array, values: Array, codes: Array, n_tasks: int
 ) -> tuple[Array, Array]:
-    """Return the first or last time of each task, and the mean of its values there."""
-    if largest:
-        extreme = np.full(n_tasks, -np.inf)
-        np.maximum.at(extreme, codes, times)
-    else:
-        extreme = np.full(n_tasks, np.inf)
-        np.minimum.at(extreme, codes, times)
-    is_extreme = times == extreme[codes]
-    counts = np.bincount(codes[is_extreme], minlength=n_tasks)
-    sums = np.bincount(codes[is_extreme], values[is_extreme], n_tasks)
+    """Return the last time of each task, and the mean of its values there."""
+    last = np.full(n_tasks, -np.inf)
+    np.maximum.at(last, codes, times)
+    is_last = times == last[codes]
+    counts = np.bincount(codes[is_last], minlength=n_tasks)
+    sums = np.bincount(codes[is_last], values[is_last], n_tasks)
     means = np.divide(sums, counts, out=np.zeros(n_tasks), where=counts > 0)
-    return np.where(counts > 0, extreme, 0.0), means
+    return np.where(counts > 0, last, 0.0), means
 
 
 class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
@@ -919,9 +911,7 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         use = ~np.isnan(y) & ~np.isnan(held)
         weights = check_weights(sample_weight, y.shape)
         if weights is not None:
-            weights = np.broadcast_to(
-                weights if weights.ndim == y.ndim else weights[:, np.newaxis], y.shape
-            )[use]
+            weights = np.broadcast_to(weights.T, y.T.shape).T[use]
         sigmoid = LogisticRegression(C=1e6).fit(
             held[use][:, np.newaxis], y[use], sample_weight=weights
         )

@@ -41,8 +41,7 @@ from mtlrun.solvers.hierarchical.compress import Columns, standardized
 from mtlrun.solvers.hierarchical.inference import (
     SignificanceTest,
     holm,
-    test_of_all,
-    test_of_slopes,
+    test_of_tasks,
     tests_of_columns,
 )
 from mtlrun.solvers.hierarchical.logistic import (
@@ -429,8 +428,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             if isinstance(tested, str) and tested in ("all", "slopes"):
                 outcome = SignificanceTest(np.nan, np.nan)
                 if not untestable:
-                    run = test_of_all if tested == "all" else test_of_slopes
-                    outcome = run(problem)
+                    outcome = test_of_tasks(problem, tested)
                 return HeterogeneityTest(tested, "lrt", *outcome, assumes, untestable)
             several = not isinstance(tested, str) and hasattr(tested, "__len__")
             tested_columns = model._tested_columns(tested)

@@ -104,7 +104,7 @@ def _metadata(
         search=lambda scale: {
             "alpha": scale.times((0.005, 0.03, 0.2), 0.5),
             "eta": [0.1],
-            k: scale.below_tasks(few),
+            k: [number for number in few if number < scale.tasks] or [1],
         },
     )
 

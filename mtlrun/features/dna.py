@@ -333,18 +333,10 @@ class StringDesign:
             buckets=0,
         )
 
-    @property
-    def has_kernel(self) -> bool:
-        """Whether `kernel` is valid.
-
-        K-mers that share a bucket have other inner products.
-        """
-        return self.buckets == 0
-
     def kernel(self) -> Array:
         """Return the inner products of all pairs of strings, (n, n).
 
-        They are computed from the runs of letters that two strings share.
+        They are those without buckets, and computed from the runs of letters that two strings share.
         """
         dna = self.dna
         bits = np.unpackbits(dna.letters, axis=1, bitorder="little")

@@ -454,23 +454,14 @@ def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
 # With more of them and few rows per task it remains, and the tests reject too rarely.
 
 
-def test_of_all(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether tasks differ at all.
+def test_of_tasks(problem: LogisticProblem, tested: str) -> SignificanceTest:
+    """Test whether tasks differ at all ("all"), or their "slopes", while levels may.
 
-    Compare one model of all rows with variances of levels and of slopes.
+    Compare one model of all rows, or a variance of levels, with variances of levels and
+    of slopes.
     """
     small = pooled(problem)
-    large = grown(problem, small, "scalar")
-    return _judged(problem, small, large)
-
-
-def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether slopes differ, while levels may.
-
-    Compare a variance of levels with variances of levels and of slopes.
-    """
-    small = pooled(problem)
-    if problem.intercept and 0 in problem.m.random:
+    if tested == "slopes" and problem.intercept and 0 in problem.m.random:
         small = grown(problem, small, "intercept")
     large = grown(problem, small, "scalar")
     return _judged(problem, small, large)

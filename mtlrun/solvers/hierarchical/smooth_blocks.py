@@ -726,8 +726,8 @@ class BlockList:
         rows[is_row] = matrix
         noise = np.ones(index.shape)
         noise[is_row] = self.data.noise[positions]
-        roots = self.data.design.own_roots(padded)
-        for k, root in enumerate(roots):
-            if root is not None:
-                roots[k] = root * is_row[:, :, None]
+        roots = []
+        for part in self.data.design.own:
+            root = part.root(padded)
+            roots.append(None if root is None else root * is_row[:, :, None])
         return KernelBlock(tasks, index, kernels, rows, noise, tuple(roots))

@@ -139,17 +139,6 @@ def gaussian_kernel(A: Array, B: Array, length: float) -> Array:
     return np.exp(kernel, out=kernel)
 
 
-def additive_kernel(A: Array, B: Array) -> Array:
-    """Return the mean over columns of the Gaussian kernels of single columns."""
-    p = A.shape[-1]
-    total = np.zeros((*A.shape[:-1], B.shape[-2]))
-    for j in range(p):
-        difference = A[..., :, None, j] - B[..., None, :, j]
-        squared = np.square(difference)
-        total += np.exp(squared / (-2 * ADDITIVE_LENGTH**2))
-    return total / p
-
-
 # ---------------------------------------------------------------------- features
 
 
@@ -442,10 +431,13 @@ class AdditivePart(TaskPart):
     name: str = "additive"
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
-        """Return the mean of the kernels of single columns."""
-        left = a.clipped[..., self.columns]
-        right = b.clipped[..., self.columns]
-        return additive_kernel(left, right)
+        """Return the mean of the Gaussian kernels of single columns."""
+        total = np.zeros((*a.z.shape[:-1], b.z.shape[-2]))
+        for j in self.columns:
+            difference = a.clipped[..., :, None, j] - b.clipped[..., None, :, j]
+            squared = np.square(difference)
+            total += np.exp(squared / (-2 * ADDITIVE_LENGTH**2))
+        return total / len(self.columns)
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return Nystroem's features of each column at its knots."""
@@ -527,10 +519,6 @@ class SmoothDesign:
         for k, part in enumerate(self.own):
             kernels[k] = part.kernel(a, b)
         return kernels
-
-    def own_roots(self, rows: SmoothRows) -> list[Array | None]:
-        """Return F (..., n, q) of each part of a task with a kernel of low rank."""
-        return [part.root(rows) for part in self.own]
 
     def own_diagonals(self, rows: SmoothRows) -> Array:
         """Return prior variances of all parts of a task in units of theta, (K, n)."""
