@@ -17,7 +17,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.counted_weights import warn_of_constants, with_counted_weights
-from mtlrun.estimators.heterogeneity import HeterogeneityTest, assumptions_of_labels
+from mtlrun.estimators.heterogeneity import (
+    HeterogeneityTest,
+    adjusted,
+    assumptions_of_labels,
+)
 from mtlrun.estimators.hierarchical import (
     COLUMNS,
     CommonMean,
@@ -40,7 +44,6 @@ from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical.compress import Columns, standardized
 from mtlrun.solvers.hierarchical.inference import (
     SignificanceTest,
-    holm,
     test_of_tasks,
     tests_of_columns,
 )
@@ -435,32 +438,18 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             may_differ = model._random(data.n_features + int(self.fit_intercept))
             fixed = np.setdiff1d(tested_columns, may_differ)
             if len(fixed):
-                names = ", ".join(model._names(fixed))
+                listing = ", ".join(model._names(fixed))
                 raise ValueError(
-                    f"tested: slopes of {names} may not differ; they are not among "
+                    f"tested: slopes of {listing} may not differ; they are not among "
                     f"slopes={self.slopes}"
                 )
-            is_testable = np.isin(tested_columns, problem.m.random) & (not untestable)
-            outcomes = tests_of_columns(problem, tested_columns[is_testable])
+            outcomes = [SignificanceTest(np.nan, np.nan)] * len(tested_columns)
+            if not untestable:
+                outcomes = tests_of_columns(problem, tested_columns)
         first = int(self.fit_intercept)
         family = int((problem.m.random >= first).sum())
-        adjusted = iter(holm([test.p_value for test in outcomes], family))
-        statistics = iter(outcomes)
-        tests = []
-        for name, testable in zip(
-            model._names(tested_columns), is_testable, strict=True
-        ):
-            # Rows say nothing about slopes of columns that vary within too few tasks.
-            if testable:
-                statistic = next(statistics).statistic
-                p_value = next(adjusted)
-            else:
-                statistic = np.nan
-                p_value = np.nan
-            test = HeterogeneityTest(
-                name, "lrt", statistic, p_value, assumes, untestable
-            )
-            tests.append(test)
+        names = model._names(tested_columns)
+        tests = adjusted(outcomes, names, "lrt", family, assumes, untestable)
         if several:
             return tests
         return tests[0]
