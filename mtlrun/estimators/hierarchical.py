@@ -740,21 +740,17 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             df = self._posterior.residual_df()
             quantiles = chi2.ppf([0.5 + LEVEL / 2, 0.5 - LEVEL / 2], df)
             noise_limits = tuple(noise_std * np.sqrt(df / quantiles))
-        table = SummaryTable()
-        table.add_coefficients(self, names, self._df(), limits)
+        table = SummaryTable(self)
+        table.add_coefficients(names, self._df(), limits)
         shares = self.variance_shares_
         table.add_std("noise", noise_std, *noise_limits, shares["noise"])
-        table.add_fit(
+        return table.finished(
             shares["mean"],
             shares["noise"],
-            n_tasks=data.T,
-            n_rows=data.N,
-            converged=self.converged_,
-            log_likelihood=self.log_likelihood_,
-            low=tasks_limits[0],
-            high=tasks_limits[1],
+            data.N,
+            self.log_likelihood_,
+            *tasks_limits,
         )
-        return table.frame()
 
     def variance_interval(
         self, column: str | int | None = None, *, level: float = 0.95

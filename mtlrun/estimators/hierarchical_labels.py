@@ -475,21 +475,18 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         check_is_fitted(self, "_posterior")
         p = len(self.covariance_)
         shares_of_variance = self.variance_shares_
-        table = SummaryTable()
+        table = SummaryTable(self)
         table.add_coefficients(
-            self, self._names(np.arange(p)), np.full(p, np.inf), np.full((p, 2), np.nan)
+            self._names(np.arange(p)), np.full(p, np.inf), np.full((p, 2), np.nan)
         )
         noise_std = float(np.sqrt(LOGISTIC_VARIANCE))
         table.add_std("noise", noise_std, np.nan, np.nan, shares_of_variance["noise"])
-        table.add_fit(
+        return table.finished(
             shares_of_variance["mean"],
             shares_of_variance["noise"],
-            n_tasks=len(self.tasks_),
-            n_rows=self._n_rows,
-            converged=self.converged_,
-            log_likelihood=self.log_likelihood_,
+            self._n_rows,
+            self.log_likelihood_,
         )
-        return table.frame()
 
     def _is_logistic(self) -> bool:
         return True

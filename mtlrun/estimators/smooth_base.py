@@ -482,7 +482,7 @@ class SmoothModel(BaseMTL):
         shares = {}
         for name, share in self.variance_shares_.items():
             shares[name] = float(np.mean(share))
-        table = SummaryTable()
+        table = SummaryTable(self)
         quantile = float(norm.ppf(0.5 + LEVEL / 2))
         factors = np.exp(quantile * np.append(log_errors, noise_error)).tolist()
         variances = [self.variances_[name] for name in names]
@@ -492,15 +492,11 @@ class SmoothModel(BaseMTL):
         ):
             std = float(np.sqrt(np.mean(variance)))
             table.add_std(name, std, std / factor, std * factor, shares[name])
-        table.add_fit(
+        return table.finished(
             sum(shares[name] for name in names if name in self.common_parts),
             shares["noise"],
-            n_tasks=len(self.tasks_),
-            n_rows=len(self._training_rows()[0]),
-            converged=self.converged_,
-            log_likelihood=np.nan,
+            len(self._training_rows()[0]),
         )
-        return table.frame()
 
     def notes(self) -> list[str]:
         """Return sentences about what limits the fit; none if nothing is known.
