@@ -30,6 +30,7 @@ from mtlrun.data.reading.frames import (
     ordered_columns,
     take_column,
 )
+from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.estimators.inputs import (
     TaskLayout,
     check_targets,
@@ -198,6 +199,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     _by_sums: ClassVar[bool] = False
     #: Attributes that hold the parts of `coef_`, in the order of the penalties.
     _part_names: ClassVar[tuple[str, ...]] = ()
+    #: Whether weights are numbers of rows; others cause a warning.
+    _counts_rows = False
 
     _: KW_ONLY
     task_column: TaskColumn = None
@@ -327,6 +330,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """Return the weights of the rows or entries; a classifier may weight its
         classes.
         """
+        if self._counts_rows:
+            warn_of_scale(weights, type(self).__name__)
         return weights
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
@@ -790,7 +795,7 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
         labels = self._labels()
         return labels[np.minimum(positive, len(labels) - 1)]
 
-    @available_if(lambda self: self._is_logistic())
+    @available_if(lambda self: self._is_logistic)
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities (logistic loss only): (n, T) of the second label for
         a shared design, else (n, 2).
@@ -800,6 +805,7 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
             return positive
         return np.column_stack([1 - positive, positive])
 
+    @property
     def _is_logistic(self) -> bool:
         return getattr(self, "loss", None) == "logistic"
 

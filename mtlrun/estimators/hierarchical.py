@@ -15,7 +15,6 @@ import pandas as pd
 from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.estimators.base import (
     BaseMTL,
     RegressorMTL,
@@ -143,13 +142,7 @@ class CommonMean:
     intercept_: Array
     mean_coef_: Array
     mean_intercept_: float
-
-    def _all_weights(
-        self, y: Array, ids: Array | None, weights: Array | None
-    ) -> Array | None:
-        """Return the weights; warn of weights that can hardly be numbers of rows."""
-        warn_of_scale(weights, type(self).__name__)
-        return weights
+    _counts_rows = True
 
     @staticmethod
     def _result(fit: Any, coef: Array, intercept: Array) -> SolverResult:

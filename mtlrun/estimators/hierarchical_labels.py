@@ -218,6 +218,8 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         ),
     )
 
+    _is_logistic = True
+
     def __init__(
         self,
         covariance: CovarianceName = "auto",
@@ -487,6 +489,3 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             self._n_rows,
             self.log_likelihood_,
         )
-
-    def _is_logistic(self) -> bool:
-        return True

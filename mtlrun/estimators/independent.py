@@ -574,6 +574,7 @@ class _Logistic(ClassifierMTL):
     fit_intercept: bool = True
     tol: Positive = 1e-6
     max_iter: Count = 1000
+    _is_logistic = True
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
@@ -632,9 +633,6 @@ class _Logistic(ClassifierMTL):
         loss, penalty = self._terms()
         coef = fit.coef[:, np.newaxis]
         return duality_gap(data, loss, [penalty], [coef], intercept).relative
-
-    def _is_logistic(self) -> bool:
-        return True
 
     def _terms(self) -> tuple[Loss, Penalty]:
         return LogisticLoss(), SquaredFrobenius(self.alpha)

@@ -693,6 +693,7 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @property
     def _is_logistic(self) -> bool:
         return self.base is not None and getattr(self.base, "loss", None) == "logistic"
 

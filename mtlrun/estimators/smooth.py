@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.errors import listed
 from mtlrun.estimators.base import (
     ClassifierMTL,
@@ -576,13 +575,8 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
 
     #: Posteriors of the levels at nodes, where quadrature integrates them.
     _level_nodes: list[TaskNodes] | None = None
-
-    def _all_weights(
-        self, y: Array, ids: Array | None, weights: Array | None
-    ) -> Array | None:
-        """Return the weights, and warn if they cannot be numbers of rows."""
-        warn_of_scale(weights, type(self).__name__)
-        return weights
+    _is_logistic = True
+    _counts_rows = True
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         flat = FlatRows.of(data)
@@ -624,9 +618,6 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
                 at_nodes = averaged_odds(mean[:, None] + level, others[:, None])
                 return log_odds_of_mean(at_nodes, share)
         return normal_averaged_odds(mean, variance)
-
-    def _is_logistic(self) -> bool:
-        return True
 
 
 class SmoothMTLClassifier(_SmoothClassifier):
