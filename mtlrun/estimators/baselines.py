@@ -146,9 +146,7 @@ class _Tasks(TaskLayout, BaseEstimator):
             is_observed &= weights > 0
         codes, rows = np.nonzero(is_observed.T)
         if weights is not None:
-            weights = np.broadcast_to(
-                weights if weights.ndim == 2 else weights[:, np.newaxis], y.shape
-            )[rows, codes]
+            weights = np.broadcast_to(weights.T, y.T.shape)[codes, rows]
         return rows, codes, y[rows, codes], weights
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
@@ -490,13 +488,13 @@ class LastValue(_Tasks):
             weights = np.ones(len(values))
         times = _times(X)[rows]
         n_tasks = len(self.tasks_)
-        self.last_times_, self.last_values_ = _extreme_values(
-            times, values, weights, codes, n_tasks, largest=True
+        last = _last_values(times, values, weights, codes, n_tasks)
+        self.last_times_, self.last_values_ = last
+        # The first rows are the last ones of time that runs backwards.
+        minus_first_times, first_values = _last_values(
+            -times, values, weights, codes, n_tasks
         )
-        first_times, first_values = _extreme_values(
-            times, values, weights, codes, n_tasks, largest=False
-        )
-        duration = self.last_times_ - first_times
+        duration = self.last_times_ + minus_first_times
         self.drifts_ = np.divide(
             self.last_values_ - first_values,
             duration,
@@ -530,29 +528,19 @@ def _times(X: Any) -> Array:
     return take_column(X, -1)[0].astype(np.float64)
 
 
-def _extreme_values(
-    times: Array,
-    values: Array,
-    weights: Array,
-    codes: Array,
-    n_tasks: int,
-    *,
-    largest: bool,
+def _last_values(
+    times: Array, values: Array, weights: Array, codes: Array, n_tasks: int
 ) -> tuple[Array, Array]:
-    """Return the first or last time of each task, and the mean of its values there."""
-    if largest:
-        extreme = np.full(n_tasks, -np.inf)
-        np.maximum.at(extreme, codes, times)
-    else:
-        extreme = np.full(n_tasks, np.inf)
-        np.minimum.at(extreme, codes, times)
-    is_extreme = times == extreme[codes]
-    tasks = codes[is_extreme]
-    weights = weights[is_extreme]
+    """Return the last time of each task, and the mean of its values there."""
+    last = np.full(n_tasks, -np.inf)
+    np.maximum.at(last, codes, times)
+    is_last = times == last[codes]
+    tasks = codes[is_last]
+    weights = weights[is_last]
     totals = np.bincount(tasks, weights, n_tasks)
-    sums = np.bincount(tasks, weights * values[is_extreme], n_tasks)
+    sums = np.bincount(tasks, weights * values[is_last], n_tasks)
     means = np.divide(sums, totals, out=np.zeros(n_tasks), where=totals > 0)
-    return np.where(totals > 0, extreme, 0.0), means
+    return np.where(totals > 0, last, 0.0), means
 
 
 class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
@@ -974,9 +962,7 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         use = ~np.isnan(y) & ~np.isnan(held)
         used_weights = None
         if weights is not None:
-            used_weights = np.broadcast_to(
-                weights if weights.ndim == y.ndim else weights[:, np.newaxis], y.shape
-            )[use]
+            used_weights = np.broadcast_to(weights.T, y.T.shape).T[use]
         sigmoid = LogisticRegression(C=1e6).fit(
             held[use][:, np.newaxis], y[use], sample_weight=used_weights
         )

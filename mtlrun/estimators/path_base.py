@@ -14,7 +14,6 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.groups import group_folds, strata_of
-from mtlrun.data.reading.frames import take_column
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.base import EQUAL_SOLVERS
 from mtlrun.estimators.convex import Path, PathMTL
@@ -23,6 +22,7 @@ from mtlrun.estimators.inputs import (
     balanced,
     check_groups,
     drop_unweighted,
+    ids_of_rows,
     weighted_rows,
 )
 from mtlrun.estimators.params import (
@@ -103,7 +103,7 @@ class PathCV(KeepsGroups, _Model):
     scores.
     """
 
-    _by_sums: ClassVar = False  # scores need the rows
+    _by_sums = False  # scores need the rows
 
     _: KW_ONLY
     alphas: Strengths = 50
@@ -236,10 +236,7 @@ class PathCV(KeepsGroups, _Model):
         splits that are listed are positions among those arguments.
         """
         n = data.n_rows
-        if task_id is None and self.task_column is not None:
-            ids = take_column(X, self.task_column)[0]
-        else:
-            ids = task_id
+        ids = ids_of_rows(X, task_id, self.task_column)
         if isinstance(self.cv, int | np.integer):
             if n < self.cv:
                 raise ValueError(
