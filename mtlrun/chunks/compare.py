@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mtlrun.catalog.registry import METHODS, build, load_class
 from mtlrun.chunks.stored import (
@@ -43,9 +42,8 @@ from mtlrun.chunks.summed import (
 from mtlrun.chunks.sums import (
     Folds,
     Losses,
-    Products,
     add_up,
-    check_tasks,
+    rows_of,
     statistics_of,
     target_moments,
 )
@@ -64,7 +62,7 @@ from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.comparison.result import Comparison, coefficient_frame
 from mtlrun.comparison.verdict import INDEPENDENT, MARGIN, SMALLEST, TRIVIAL
 from mtlrun.data.roles.roles import Roles
-from mtlrun.errors import ConfigError, counted
+from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.metadata import Scale
@@ -162,19 +160,26 @@ class Chunked:
         elif folder is not None and uses_files(pool):
             table, statistics, tasks = read_folds(table, folder, pool, folds, seed, say)
         else:
-            sums = add_up(Products(), table, pool, folds, seed, say)
+            sums = add_up(rows_of, table, pool, folds, seed, say)
             if table.weight is not None and sums.rows:
                 # The second pass divides the weights by their mean as well.
-                mean = sums.mean_weight()
-                sums.divide(mean)
-                table = replace(table, weight_unit=table.weight_unit * mean)
+                unit = table.weight_unit * sums.normalize_weights()
+                table = replace(table, weight_unit=unit)
             parts, tasks = statistics_of(table, sums, folds)
             statistics = Folds(parts)
         if kept is not None and earlier is None:
             keep_state(kept, table, statistics, tasks)
         rows = np.array([part.n_rows for part in statistics.parts])
         largest_folds = np.sort(rows, axis=0)[-2:].sum(axis=0)
-        check_tasks(rows.sum(axis=0) - largest_folds, tasks, len(rows))
+        # The smallest number of rows of each task in a training part.
+        min_rows = rows.sum(axis=0) - largest_folds
+        small = [name for name, n in zip(tasks, min_rows, strict=True) if n < 1]
+        if small:
+            raise DataError(
+                f"{counted(len(small), 'task')} of so few rows that some training "
+                f"parts have none: {listed(small)}",
+                f"Take their rows out, or take fewer folds than {folds}.",
+            )
         notes = table.notes_on_weights(tasks)
         for note in notes:
             say(note)
@@ -240,7 +245,7 @@ class Chunked:
         x_shift, y_shift = np.split(self.table.shift, [len(self.table.features)])
         intercept = intercept + np.einsum("d,kmdt->kmt", x_shift, coef) - y_shift
         number_of_task = {name: t for t, name in enumerate(self.tasks)}
-        work = Losses(
+        losses = Losses(
             coef,
             intercept,
             self.folds.scales,
@@ -249,7 +254,12 @@ class Chunked:
             self.folds.folder,
         )
         sums = add_up(
-            work, self.table, self.pool, len(self.folds.parts), self.seed, self.say
+            losses.groups,
+            self.table,
+            self.pool,
+            len(self.folds.parts),
+            self.seed,
+            self.say,
         )
         products = {}
         for (fold, task), product in sums.products.items():
@@ -526,10 +536,13 @@ def _compare(
     best_label = board.ranked()[0].label
     best = next(c for c in candidates if c.label == best_label)
     trained = _fit_to_all_rows(data, best)
+    estimator = trained.model.estimator
     return ChunkComparison(
         board=board,
         trained=trained,
-        coefficients=_coefficients(trained, data),
+        coefficients=coefficient_frame(
+            data.tasks, estimator.intercept_, estimator.coef_, table.features
+        ),
         coefficients_of=best_label,
         cells={
             "schema": 1,
@@ -568,14 +581,6 @@ def _changed_options(roles: Roles, options: CompareOptions) -> dict[str, Any]:
             "--splits 5",
         )
     return changed
-
-
-def _coefficients(trained: Trained, data: Chunked) -> pd.DataFrame:
-    """Return a row per task with its intercept and coefficients."""
-    estimator = trained.model.estimator
-    return coefficient_frame(
-        data.tasks, estimator.intercept_, estimator.coef_, data.table.features
-    )
 
 
 def named_files(files: Sequence[Path]) -> dict[str, str]:
@@ -686,7 +691,6 @@ def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:
     search.run((fold,) for fold in range(len(data.folds.parts)))
     params, score = search.best(candidate, None)
     training = Training.of(data.folds.whole)
-    started = time.perf_counter()
     fitted = training.fit(candidate, params)
     metrics = {"nmse": score}
     result = {
@@ -694,7 +698,7 @@ def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:
         "params": params,
         "metrics": metrics,
         "chosen on": "all folds",
-        "seconds": {"fit": time.perf_counter() - started},
+        "seconds": {"fit": fitted.seconds},
     }
     facts = {
         "name": candidate.label,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -78,14 +77,13 @@ def train_chunks(
     name = training.method.estimator
     say(f"fitting {name}")
     rows = Training.of(data.folds.without(_TEST_FOLD))
-    start = time.perf_counter()
     fitted = rows.fit(candidate, params)
-    fit_seconds = time.perf_counter() - start
-    coef, intercepts, model = fitted
+    fit_seconds = fitted.seconds
     metrics = {}
     per_task = {}
     counts = {"n_tasks": len(data.tasks)}
-    for metric, values in data.scores(_TEST_FOLD, coef, intercepts).items():
+    scores = data.scores(_TEST_FOLD, fitted.coef, fitted.intercept)
+    for metric, values in scores.items():
         metrics[metric] = float(np.nanmean(values))
         per_task[metric] = values.tolist()
         counts[f"undefined_{metric}"] = int(np.isnan(values).sum())
@@ -98,7 +96,7 @@ def train_chunks(
             "edges": grid_edges(candidate.grid, params),
         }
     status = "ok"
-    if not getattr(model, "converged_", True):
+    if not fitted.converged:
         status = "not converged"
     search_seconds = search.seconds[candidate.label]
     result = {
