@@ -108,10 +108,9 @@ def serve_pipes(modules: list[str]) -> None:
     """Import modules, then work as a worker on standard input and standard output."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
-    _redirect_to_null(0)
     # Text that a job prints must not end up among the replies.
     os.dup2(2, 1)
-    _import_modules(modules)
+    _prepare(modules)
     serve(requests, replies)
 
 
@@ -122,8 +121,7 @@ def serve_forks(modules: list[str]) -> None:
     """
     parent_pid = os.getppid()
     control = socket.socket(fileno=os.dup(0))
-    _redirect_to_null(0)
-    _import_modules(modules)
+    _prepare(modules)
     # The memory that workers share with this process stays shared.
     gc.freeze()
     while os.getppid() == parent_pid:
@@ -163,15 +161,13 @@ def _fork_worker(control: socket.socket, descriptor: int) -> None:
         os._exit(0)
 
 
-def _import_modules(modules: list[str]) -> None:
+def _prepare(modules: list[str]) -> None:
+    """Close standard input to what is imported, then import modules."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
     for name in modules:
         importlib.import_module(name)
-
-
-def _redirect_to_null(descriptor: int) -> None:
-    null = os.open(os.devnull, os.O_RDWR)
-    os.dup2(null, descriptor)
-    os.close(null)
 
 
 @cache

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import IO
 
 from mtlrun.parallel.outcome import Outcome, seconds_left
@@ -52,7 +52,13 @@ class Process:
         self.pid: int | None = None
         self._kill_lock = threading.Lock()
         self._is_killed = False
-        threading.Thread(target=self._receive_pid, daemon=True).start()
+
+        def receive_pid() -> None:
+            with contextlib.suppress(EOFError, OSError, ValueError):
+                self.pid = pickle.loads(receive(replies))
+            self.is_ready.set()
+
+        threading.Thread(target=receive_pid, daemon=True).start()
 
     def exchange(self, request: bytes) -> tuple[Outcome, bool]:
         """Send a work item; return its outcome and whether the process has grown.
@@ -85,11 +91,6 @@ class Process:
 
     def _kill(self) -> None:
         raise NotImplementedError
-
-    def _receive_pid(self) -> None:
-        with contextlib.suppress(EOFError, OSError, ValueError):
-            self.pid = pickle.loads(receive(self.replies))
-        self.is_ready.set()
 
 
 class ForkedProcess(Process):
@@ -267,12 +268,12 @@ class Worker:
         if not is_ready or (remaining is not None and remaining <= 0):
             self.kill()
             return _timeout(start_time, remaining)
-        with _Alarm(remaining, process.kill) as alarm:
+        with _alarm(remaining, process.kill) as has_rung:
             try:
                 outcome, has_grown = process.exchange(request)
             except (EOFError, OSError, ValueError):
                 outcome = None
-        if alarm.has_rung:
+        if has_rung.is_set():
             self.kill()
             return _timeout(start_time, remaining)
         if outcome is None:
@@ -318,35 +319,30 @@ class Worker:
             return self._process
 
 
-class _Alarm:
+@contextlib.contextmanager
+def _alarm(
+    seconds: float | None, function: Callable[[], None]
+) -> Iterator[threading.Event]:
     """Call a function, in a thread, unless the block ends within some seconds.
 
-    Attributes
-    ----------
-    has_rung : bool
-        Whether the function has been called; final after the block.
+    Yields an event that is set when the function is called; final after the block.
     """
+    has_rung = threading.Event()
+    if seconds is None:
+        yield has_rung
+        return
 
-    def __init__(self, seconds: float | None, function: Callable[[], None]) -> None:
-        self.has_rung = False
-        self._function = function
-        self._timer: threading.Timer | None = None
-        if seconds is not None:
-            self._timer = threading.Timer(seconds, self._ring)
+    def ring() -> None:
+        has_rung.set()
+        function()
 
-    def __enter__(self) -> _Alarm:
-        if self._timer is not None:
-            self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
-
-    def _ring(self) -> None:
-        self.has_rung = True
-        self._function()
+    timer = threading.Timer(seconds, ring)
+    timer.start()
+    try:
+        yield has_rung
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def create_workers(n_workers: int) -> tuple[Worker, ...]:
