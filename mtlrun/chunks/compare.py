@@ -104,8 +104,6 @@ class Chunked:
     tasks : list of str
         Names of the tasks.
     pool : Pool
-    seed : int
-        Seed of the folds.
     say : callable
         Takes a line of progress.
     notes : list of str
@@ -116,7 +114,6 @@ class Chunked:
     folds: Folds
     tasks: list[str]
     pool: Pool
-    seed: int
     say: Callable[[str], None]
     notes: list[str]
 
@@ -125,8 +122,6 @@ class Chunked:
         cls,
         table: ChunkedTable,
         pool: Pool,
-        folds: int,
-        seed: int,
         say: Callable[[str], None],
         folder: Path | None = None,
         kept: Path | None = None,
@@ -137,9 +132,6 @@ class Chunked:
         ----------
         table : ChunkedTable
         pool : Pool
-        folds : int
-            Number of folds.
-        seed : int
         say : callable
         folder : Path, optional
             Folder where several processes of this machine keep their sums.
@@ -153,19 +145,19 @@ class Chunked:
         """
         earlier = None
         if kept is not None:
-            earlier = kept_state(kept, table, folds)
+            earlier = kept_state(kept, table)
         if earlier is not None:
             table, statistics, tasks = earlier
             say(f"the sums of an interrupted run are used: {kept}")
         elif folder is not None and uses_files(pool):
-            table, statistics, tasks = read_folds(table, folder, pool, folds, seed, say)
+            table, statistics, tasks = read_folds(table, folder, pool, say)
         else:
-            sums = add_up(rows_of, table, pool, folds, seed, say)
+            sums = add_up(rows_of, table, pool, say)
             if table.weight is not None and sums.rows:
                 # The second pass divides the weights by their mean as well.
                 unit = table.weight_unit * sums.normalize_weights()
                 table = replace(table, weight_unit=unit)
-            parts, tasks = statistics_of(table, sums, folds)
+            parts, tasks = statistics_of(table, sums)
             statistics = Folds(parts)
         if kept is not None and earlier is None:
             keep_state(kept, table, statistics, tasks)
@@ -178,12 +170,12 @@ class Chunked:
             raise DataError(
                 f"{counted(len(small), 'task')} of so few rows that some training "
                 f"parts have none: {listed(small)}",
-                f"Take their rows out, or take fewer folds than {folds}.",
+                f"Take their rows out, or take fewer folds than {table.n_folds}.",
             )
         notes = table.notes_on_weights(tasks)
         for note in notes:
             say(note)
-        return cls(table, statistics, tasks, pool, seed, say, notes)
+        return cls(table, statistics, tasks, pool, say, notes)
 
     @property
     def design(self) -> str:
@@ -253,14 +245,7 @@ class Chunked:
             number_of_task,
             self.folds.folder,
         )
-        sums = add_up(
-            losses.groups,
-            self.table,
-            self.pool,
-            len(self.folds.parts),
-            self.seed,
-            self.say,
-        )
+        sums = add_up(losses.groups, self.table, self.pool, self.say)
         products = {}
         for (fold, task), product in sums.products.items():
             number = number_of_task[task] if isinstance(task, str) else task
@@ -430,6 +415,8 @@ def compare_chunks(
         targets_last=columns.targets_last,
         weight=roles.weight,
         drop=roles.drop,
+        n_folds=options.splits,
+        seed=options.seed,
     )
     names = ["TaskMean", "IndependentRidge", "PooledRidge", TUNED]
     for name in list(options.methods) or ["default"]:
@@ -447,7 +434,7 @@ def compare_chunks(
     pool = Pool(options.jobs, options.backend, options.scheduler)
     kept = None
     if output is not None:
-        kept = kept_folder(output, table, options.splits, options.seed)
+        kept = kept_folder(output, table)
     with ExitStack() as stack:
         folder = None
         if uses_files(pool):
@@ -456,17 +443,16 @@ def compare_chunks(
             if folder is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             folder.mkdir(parents=True, exist_ok=True)
-        n_folds = options.splits
         try:
-            data = Chunked.read(table, pool, n_folds, options.seed, say, folder, kept)
+            data = Chunked.read(table, pool, say, folder, kept)
             result = _compare(data, candidate_names, options, changed, files, kept)
         except KeyboardInterrupt:
-            if kept is not None and kept_state(kept, table, n_folds) is not None:
+            if kept is not None and kept_state(kept, table) is not None:
                 n_parts = len(list(kept.glob("part-*.npz")))
                 say(
                     f"interrupted: {kept} keeps the sums of all rows and the fits of "
-                    f"{n_parts} of {math.comb(n_folds, 2)} pairs of folds; the same "
-                    "command goes on there"
+                    f"{n_parts} of {math.comb(table.n_folds, 2)} pairs of folds; the "
+                    "same command goes on there"
                 )
             else:
                 say("interrupted in the first pass over the files: nothing is kept")
@@ -612,7 +598,7 @@ def _facts(data: Chunked) -> list[str]:
         "all fits are made from sums of products over the rows, which one pass over "
         "the files adds up; a second pass takes the losses of the rows left out",
         f"{n_folds}-fold cross-validation, 1 repeat; the fold of a row is a hash of "
-        f"seed ({data.seed}), position of the file and row",
+        f"seed ({table.seed}), position of the file and row",
         f"parameters are chosen on the {n_folds - 1} other folds, each left out in "
         "turn; of methods within one standard error of the best, the first one is "
         "selected",

@@ -104,8 +104,6 @@ def read_folds(
     table: ChunkedTable,
     folder: Path,
     pool: Pool,
-    n_folds: int,
-    seed: int,
     say: Callable[[str], None],
 ) -> tuple[ChunkedTable, Folds, list[str]]:
     """Read all files once, and keep the statistics of each fold in a folder.
@@ -115,9 +113,6 @@ def read_folds(
     table : ChunkedTable
     folder : Path
     pool : Pool
-    n_folds : int
-    seed : int
-        Seed of the folds.
     say : callable
         Takes a line of progress.
 
@@ -138,7 +133,7 @@ def read_folds(
     groups = leaves_of(table.files)
     arguments = []
     for index, files in enumerate(groups):
-        arguments.append((folder, index, table, files, n_folds, seed))
+        arguments.append((folder, index, table, files))
     results = run_in_order(pool, _store_leaf, arguments)
     leaves: list[LeafSummary] = []
     for files, leaf in zip(groups, results, strict=True):
@@ -158,7 +153,7 @@ def read_folds(
         unit = math.fsum(weights.values()) / n_weighted
     names = task_names(table, weights, n_rows)
     folds = []
-    for fold in range(n_folds):
+    for fold in range(table.n_folds):
         products_by_leaf = []
         for leaf in leaves:
             products = {k: p for k, p in leaf.products.items() if k[0] == fold}
@@ -170,7 +165,7 @@ def read_folds(
     # They are large, and not read again.
     shutil.rmtree(folder / "leaves")
     scaled = replace(table, weight_unit=table.weight_unit * unit)
-    return scaled, stored_folds(folder, n_folds, table.task is None), names
+    return scaled, stored_folds(folder, table.n_folds, table.task is None), names
 
 
 @lru_cache(maxsize=1)
@@ -186,7 +181,7 @@ _STATE = "state.json"
 MAX_KEPT_BYTES = 1 << 30
 
 
-def kept_folder(output: Path, table: ChunkedTable, n_folds: int, seed: int) -> Path:
+def kept_folder(output: Path, table: ChunkedTable) -> Path:
     """Return the folder that keeps the sums of a table if its comparison is interrupted.
 
     Its name depends on the files, their sizes and times, and on the columns and folds.
@@ -196,7 +191,7 @@ def kept_folder(output: Path, table: ChunkedTable, n_folds: int, seed: int) -> P
         stat = file.stat()
         files.append([str(file.absolute()), stat.st_size, stat.st_mtime_ns])
     content = [files, table.columns, len(table.targets), table.task, table.weight]
-    key = sha256_json([*content, n_folds, seed])
+    key = sha256_json([*content, table.n_folds, table.seed])
     return output / f"sums-{key[:12]}"
 
 
@@ -215,12 +210,12 @@ def keep_state(
 
 
 def kept_state(
-    folder: Path, table: ChunkedTable, n_folds: int
+    folder: Path, table: ChunkedTable
 ) -> tuple[ChunkedTable, Folds, list[str]] | None:
     """Return the result of an earlier first pass, None unless it was complete."""
     try:
         state = json.loads(read_text_file(folder / _STATE))
-        folds = stored_folds(folder, n_folds, table.task is None)
+        folds = stored_folds(folder, table.n_folds, table.task is None)
         unit = float.fromhex(state["weight_unit"])
         return replace(table, weight_unit=unit), folds, list(state["tasks"])
     except (OSError, ValueError, KeyError):
@@ -236,11 +231,9 @@ def _store_leaf(
     index: int,
     table: ChunkedTable,
     files: Sequence[Path],
-    n_folds: int,
-    seed: int,
 ) -> LeafSummary:
     """Add up the rows of some files in a worker, and write the sums."""
-    sums = sums_of(rows_of, table, files, n_folds, seed)
+    sums = sums_of(rows_of, table, files)
     (folder / "leaves").mkdir(exist_ok=True)
     needed = sums.nbytes
     free = shutil.disk_usage(folder).free
@@ -250,7 +243,7 @@ def _store_leaf(
             f"the {free / 1e9:.3g} GB that are free there",
             "Set TMPDIR to a folder on a larger disk, or use --jobs 1.",
         )
-    for fold in range(n_folds):
+    for fold in range(table.n_folds):
         halves = [np.empty(0)]
         for key, product in sums.products.items():
             if key[0] == fold:

@@ -243,8 +243,6 @@ def sums_of(
     groups: Groups,
     table: ChunkedTable,
     files: Sequence[Path],
-    folds: int,
-    seed: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sums:
     """Add up the rows of some files.
@@ -255,17 +253,13 @@ def sums_of(
         `rows_of`, or `Losses.groups`.
     table : ChunkedTable
     files : sequence of Path
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the folds.
     progress : callable, optional
         Takes the numbers of rows and of files read so far, after each chunk. Workers
         have none: their results are counted when they arrive.
     """
     sums = Sums()
     for n_files, file in enumerate(files):
-        for chunk in table.chunks(file, folds, seed):
+        for chunk in table.chunks(file):
             for key, V in groups(chunk, table):
                 size, n_rows = V.shape
                 if key not in sums.products:
@@ -344,8 +338,6 @@ def add_up(
     groups: Groups,
     table: ChunkedTable,
     pool: Pool,
-    folds: int,
-    seed: int,
     say: Callable[[str], None],
 ) -> Sums:
     """Read all files once.
@@ -359,10 +351,6 @@ def add_up(
         `rows_of`, or `Losses.groups`.
     table : ChunkedTable
     pool : Pool
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the folds.
     say : callable
         Takes a line of progress.
 
@@ -377,12 +365,9 @@ def add_up(
     leaves = leaves_of(table.files)
     parts: Iterator[Sums]
     if pool.is_serial:
-        parts = (
-            sums_of(groups, table, files, folds, seed, progress.show)
-            for files in leaves
-        )
+        parts = (sums_of(groups, table, files, progress.show) for files in leaves)
     else:
-        items = [(groups, table, files, folds, seed) for files in leaves]
+        items = [(groups, table, files) for files in leaves]
         first_files = [files[0] for files in leaves]
         parts = run_in_order(pool, sums_of, items, first_files)
     sums = Sums()
@@ -460,7 +445,7 @@ class ReadProgress:
 
 
 def statistics_of(
-    table: ChunkedTable, sums: Sums, folds: int
+    table: ChunkedTable, sums: Sums
 ) -> tuple[list[TaskStatistics], list[str]]:
     """Take the statistics of all folds out of the sums.
 
@@ -477,8 +462,8 @@ def statistics_of(
         If there are no rows.
     """
     names = task_names(table, sums.products, sums.rows)
-    statistics = [fold_statistics(table, sums, fold, names) for fold in range(folds)]
-    return statistics, names
+    parts = [fold_statistics(table, sums, k, names) for k in range(table.n_folds)]
+    return parts, names
 
 
 def task_names(table: ChunkedTable, keys: Iterable[Key], n_rows: int) -> list[str]:

@@ -68,9 +68,12 @@ def train_chunks(
         # A wrong parameter is reported before the data are read.
         build({"estimator": candidate.estimator, "params": {**params, **combination}})
     table = ChunkedTable.of(
-        _files(training.files), **training.data.model_dump(exclude={"files"})
+        _files(training.files),
+        **training.data.model_dump(exclude={"files"}),
+        n_folds=training.folds,
+        seed=training.seed,
     )
-    data = Chunked.read(table, pool, training.folds, training.seed, say)
+    data = Chunked.read(table, pool, say)
     search = FoldSearch(data.folds, [candidate], say=say)
     search.run((_TEST_FOLD, fold) for fold in range(1, training.folds))
     params, search_score = search.best(candidate, _TEST_FOLD)

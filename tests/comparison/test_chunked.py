@@ -60,9 +60,9 @@ def write(folder, rows, kind="parquet", files=3):
 
 
 def read(folder, pool=None, folds=3, **roles):
-    table = ChunkedTable.of(chunk_files(folder), **roles)
-    sums = add_up(rows_of, table, pool or Pool(), folds, 0, lambda text: None)
-    return table, *statistics_of(table, sums, folds)
+    table = ChunkedTable.of(chunk_files(folder), **roles, n_folds=folds)
+    sums = add_up(rows_of, table, pool or Pool(), lambda text: None)
+    return table, *statistics_of(table, sums)
 
 
 def same(actual, wanted):
@@ -108,8 +108,9 @@ def test_tasks_whose_rows_all_have_weight_0_are_named(tmp_path, kind):
     rows.loc[rows.store == "s2", "w"] = 0.0
     rows.loc[:9, "w"] = 0.0
     said = []
-    table = ChunkedTable.of(chunk_files(write(tmp_path, rows, kind)), **RAGGED)
-    data = Chunked.read(table, Pool(), 3, 0, said.append)
+    files = chunk_files(write(tmp_path, rows, kind))
+    table = ChunkedTable.of(files, **RAGGED, n_folds=3)
+    data = Chunked.read(table, Pool(), said.append)
     assert "s2" not in data.tasks
     assert f"{(rows.w == 0).sum()} rows of weight 0 left out" in data.notes
     (note,) = (note for note in data.notes if "s2" in note)
@@ -200,8 +201,8 @@ def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
     rows = frame()
     rows.loc[::7, "y3"] = np.nan
     write(tmp_path, rows)
-    table = ChunkedTable.of(chunk_files(tmp_path), **roles)
-    data = Chunked.read(table, Pool(), 3, 0, lambda text: None)
+    table = ChunkedTable.of(chunk_files(tmp_path), **roles, n_folds=3)
+    data = Chunked.read(table, Pool(), lambda text: None)
     assert data.n_rows == N
     rng = np.random.default_rng(1)
     coef, intercept = (

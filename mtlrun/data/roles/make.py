@@ -6,7 +6,7 @@ A column is a target, task, weight, group, time or feature.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -167,9 +167,24 @@ def make_dataset(
         clock=clock,
     )
     if test is not None:
-        data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
-        train, test_rows = data.splits[TEST_SPLIT][0]
-        unknown = _only_tested(data, train, test_rows)
+        train = np.flatnonzero(keep < n_train)
+        test_rows = np.flatnonzero(keep >= n_train)
+        data.splits = {TEST_SPLIT: [(train, test_rows)]}
+        unknown = UnknownTasks()
+        if task_id is not None:
+            trained = {tasks[t] for t in np.unique(task_id[train])}
+            unknown = UnknownTasks.of([tasks[t] for t in task_id[test_rows]], trained)
+        if unknown.names and roles.unseen == "error":
+            tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
+            remedy = (
+                "Say --unseen mean to predict them with the mean of all tasks' models."
+            )
+            if unknown.similar:
+                remedy = f"{unknown.similar_clause()}. {remedy}"
+            raise DataError(
+                f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
+                remedy,
+            )
         make.notes += [f"test rows: {text}" for text in unknown.sentences()]
         if GROUP in data.source:
             groups = data.source[GROUP]
@@ -187,11 +202,13 @@ def make_dataset(
 # --- targets ---
 
 
-class Targets(NamedTuple):
-    """The targets of a table.
+def _targets(
+    make: DatasetBuilder, names: list[str], task: str | None
+) -> tuple[np.ndarray, str, list[str], dict[str, list[str]]]:
+    """Return the targets of a table.
 
-    Attributes
-    ----------
+    Returns
+    -------
     y : ndarray
         Of shape (n,) with a task column: numbers, -1/+1, or numbers of classes. Else of
         shape (n, n_tasks).
@@ -202,14 +219,6 @@ class Targets(NamedTuple):
     labels : dict of str to list of str
         See `Dataset`; by target.
     """
-
-    y: np.ndarray
-    task_type: str
-    names: list[str]
-    labels: dict[str, list[str]]
-
-
-def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> Targets:
     columns = {}
     left_out = make.left_out
     for name in names:
@@ -275,7 +284,7 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> Target
         labels = {names[0]: classes.names}
     if task:
         y = y[:, 0]
-    return Targets(y, kind, names, labels)
+    return y, kind, names, labels
 
 
 def _task_type(make: DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
@@ -444,33 +453,6 @@ def _source(
             source[ORDER] = rank
             source[ORDER_TASK] = task_id
     return source
-
-
-def _published(
-    data: Dataset, tested: np.ndarray, roles: Roles
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the table and the rows of the test table."""
-    train = np.flatnonzero(~tested)
-    test = np.flatnonzero(tested)
-    unknown = _only_tested(data, train, test)
-    if unknown.names and roles.unseen == "error":
-        tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
-        remedy = "Say --unseen mean to predict them with the mean of all tasks' models."
-        if unknown.similar:
-            remedy = f"{unknown.similar_clause()}. {remedy}"
-        raise DataError(
-            f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
-            remedy,
-        )
-    return train, test
-
-
-def _only_tested(data: Dataset, train: np.ndarray, test: np.ndarray) -> UnknownTasks:
-    """Return the tasks of test rows that no training row has."""
-    if data.task_id is None:
-        return UnknownTasks()
-    trained = {data.tasks[t] for t in np.unique(data.task_id[train])}
-    return UnknownTasks.of([data.tasks[t] for t in data.task_id[test]], trained)
 
 
 # --- features ---
