@@ -6,6 +6,7 @@ Everything is read from stored results; neither data nor solvers are needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -427,9 +428,7 @@ def _merge(folder: Path, other: Path) -> None:
     """Copy the finished results of another folder, and print how many."""
     from mtlrun.lab.merging import merge
 
-    def say_waiting() -> None:
-        say(f"waiting for the process that is computing {folder}", error=True)
-
+    waiting = f"waiting for the process that is computing {folder}"
     with writing(folder):
-        outcome = merge(folder, other, say_waiting)
+        outcome = merge(folder, other, partial(say, waiting, error=True))
     say(f"{other}: {outcome}", error=True)
