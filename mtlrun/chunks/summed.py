@@ -453,25 +453,6 @@ def values_of(candidate: Candidate) -> list[dict[str, Any]]:
     return list(ParameterGrid(candidate.grid))
 
 
-class RowSums(NamedTuple):
-    """Sums over the tested rows of a task, or over all rows.
-
-    The part of a row is its contribution to the difference of two methods. The share of
-    a row is its weight over the total weight.
-
-    Attributes
-    ----------
-    part_squared, part, part_times_share, share_squared : float
-    n_rows : int
-    """
-
-    part_squared: float
-    part: float
-    part_times_share: float
-    share_squared: float
-    n_rows: int
-
-
 @dataclass(frozen=True)
 class SummedEvaluation(Evaluation):
     """Evaluation whose losses of tested rows are known by their sums only.
@@ -539,8 +520,13 @@ class SummedEvaluation(Evaluation):
             return None
         ratio = first_mean / second_mean
 
-        def row_sums(task: int | None, total: float) -> RowSums:
-            """Return the sums of the rows of a task with their total weight."""
+        def row_sums(task: int | None, total: float) -> Array:
+            """Return sums over the rows of a task, or of all tasks.
+
+            The part of a row is its contribution to the difference of the methods. The
+            share of a row is its weight over the total weight. Summed are the squared
+            part, the part, part times share, the squared share, and the number of rows.
+            """
             unit = total * second_mean * n_compared
             totals = np.zeros(5)
             for fold, S in self._sums_by_fold(first, task).items():
@@ -554,40 +540,30 @@ class SummedEvaluation(Evaluation):
                     S[1, 1] / total**2,
                     S[0, 0],
                 )
-            return RowSums(
-                part_squared=totals[0],
-                part=totals[1],
-                part_times_share=totals[2],
-                share_squared=totals[3],
-                n_rows=round(totals[4]),
-            )
+            return totals
 
         if self.y.ndim == 1:
-            compared = np.flatnonzero(is_compared).tolist()
-            rows_by_task = [row_sums(t, weight[t]) for t in compared]
             variances = []
-            for rows in rows_by_task:
-                square = rows.part_squared
-                if rows.n_rows > 1:
-                    square = (
-                        rows.part_squared
-                        - 2 * rows.part * rows.part_times_share
-                        + rows.part**2 * rows.share_squared
-                    )
-                correction_of_mean = rows.n_rows / max(rows.n_rows - 1, 1)
+            n_rows = 0
+            for t in np.flatnonzero(is_compared).tolist():
+                square, part, part_share, share_squared, count = row_sums(t, weight[t])
+                n_rows_of_task = round(count)
+                n_rows += n_rows_of_task
+                if n_rows_of_task > 1:
+                    square = square - 2 * part * part_share + part**2 * share_squared
+                correction_of_mean = n_rows_of_task / max(n_rows_of_task - 1, 1)
                 variances.append(correction_of_mean * max(square, 0.0))
-            n_rows = sum(rows.n_rows for rows in rows_by_task)
             error = math.sqrt(sum(variances))
-            df = n_rows - len(rows_by_task)
+            df = n_rows - len(variances)
         else:
             total = 1.0 if key is None else weight[key]
             # Rows are independent of each other, but the tasks of a row are not.
-            rows = row_sums(key, total)
-            n_rows = rows.n_rows
+            squared, part, _, _, count = row_sums(key, total)
+            n_rows = round(count)
             df = n_rows - 1
             error = math.inf
             if n_rows > 1:
-                square = n_rows * rows.part_squared - rows.part**2
+                square = n_rows * squared - part**2
                 error = math.sqrt(max(square, 0.0) / (n_rows - 1))
         return Gain(
             value=1 - ratio,

@@ -221,8 +221,8 @@ def words(*choices: str) -> Callable[[typer.Context, str], list[tuple[str, str]]
     return completer(lambda ctx: completions)
 
 
-def _files(ending: str) -> Completions:
-    return [(str(path), "file") for path in sorted(Path().glob(f"*{ending}"))]
+def _yaml_files() -> Completions:
+    return [(str(path), "file") for path in sorted(Path().glob("*.yaml"))]
 
 
 def _experiments() -> Completions:
@@ -236,7 +236,7 @@ def _experiments() -> Completions:
         if is_unique or entry.artefact in entry.default_for:
             yield entry.artefact, entry.title
         yield entry.id, entry.title
-    yield from _files(".yaml")
+    yield from _yaml_files()
 
 
 def _methods() -> Completions:
@@ -265,7 +265,7 @@ def trainings(ctx: typer.Context) -> Completions:
     for entry in catalogue():
         if entry.kind == "train":
             yield entry.id, entry.title
-    yield from _files(".yaml")
+    yield from _yaml_files()
 
 
 @completer

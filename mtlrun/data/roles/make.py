@@ -387,12 +387,14 @@ class DatasetBuilder:
         if self.roles.transform is None:
             return values
         transform = transform_named(self.roles.transform)
+        with np.errstate(all="ignore"):
+            transformed = transform.forward(values)
         self.refuse(
-            ~np.isnan(values) & ~transform.allows(values),
+            ~np.isnan(values) & ~np.isfinite(transformed),
             f"the target {name!r} is not {transform.requirement}",
             f"Leave out --transform {transform.name}, or the row.",
         )
-        return transform.forward(values)
+        return transformed
 
     def single_values(self) -> list[str]:
         """Return a clause about each target left out: ``y has a single value (1)``."""
@@ -431,14 +433,17 @@ class DatasetBuilder:
         for name in used:
             if name in names_only or self.is_category(name):
                 continue
+            if is_numeric_dtype(self.typed(name)):
+                continue
+            cells = Names.of(self.table.column(name))
             example = None
             if name not in self.table.words:
                 # Declared values are categories, whatever they look like.
-                example = mixed_cell(self.typed(name), self.table.column(name))
+                example = mixed_cell(cells)
             if example is not None:
                 mixed[name] = example
                 continue
-            example = written_number(self.typed(name), self.table.column(name))
+            example = written_number(cells)
             if example is not None:
                 written[name] = example
         if self.roles.mixed == "categories":
