@@ -187,7 +187,6 @@ def make_dataset(
         targets=targets,
         labels=labels,
         label_types=make.label_types,
-        notes="\n".join(make.notes),
         edits=edits,
         clock=clock,
     )
@@ -195,31 +194,8 @@ def make_dataset(
         train = np.flatnonzero(keep < n_train)
         test_rows = np.flatnonzero(keep >= n_train)
         data.splits = {TEST_SPLIT: [(train, test_rows)]}
-        unknown = UnknownTasks()
-        if task_id is not None:
-            trained = {tasks[t] for t in np.unique(task_id[train])}
-            unknown = UnknownTasks.of([tasks[t] for t in task_id[test_rows]], trained)
-        if unknown.names and roles.unseen == "error":
-            tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
-            remedy = (
-                "Say --unseen mean to predict them with the mean of all tasks' models."
-            )
-            if unknown.similar:
-                remedy = f"{unknown.similar_clause()}. {remedy}"
-            raise DataError(
-                f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
-                remedy,
-            )
-        make.notes += [f"test rows: {text}" for text in unknown.sentences()]
-        if GROUP in data.source:
-            groups = data.source[GROUP]
-            n_shared = len(np.intersect1d(groups[train], groups[test_rows]))
-            if n_shared:
-                groups_have = counted(n_shared, "group has", "groups have")
-                make.notes.append(
-                    f"{groups_have} rows in the table and in the test rows"
-                )
-        data.notes = "\n".join(make.notes)
+        make.notes += _notes_on_test_rows(data, train, test_rows, roles)
+    data.notes = "\n".join(make.notes)
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
 
@@ -957,6 +933,40 @@ def _source(
             source[ORDER] = rank
             source[ORDER_TASK] = task_id
     return source
+
+
+def _notes_on_test_rows(
+    data: Dataset, train: Array, test: Array, roles: Roles
+) -> list[str]:
+    """Return notes on tasks and groups of the test rows.
+
+    Raises
+    ------
+    DataError
+        If a task has no training rows, unless `roles` say how to predict it.
+    """
+    unknown = UnknownTasks()
+    if data.task_id is not None:
+        trained = {data.tasks[t] for t in np.unique(data.task_id[train])}
+        names = [data.tasks[t] for t in data.task_id[test]]
+        unknown = UnknownTasks.of(names, trained)
+    if unknown.names and roles.unseen == "error":
+        tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
+        remedy = "Say --unseen mean to predict them with the mean of all tasks' models."
+        if unknown.similar:
+            remedy = f"{unknown.similar_clause()}. {remedy}"
+        raise DataError(
+            f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
+            remedy,
+        )
+    notes = [f"test rows: {text}" for text in unknown.sentences()]
+    if GROUP in data.source:
+        groups = data.source[GROUP]
+        n_shared = len(np.intersect1d(groups[train], groups[test]))
+        if n_shared:
+            groups_have = counted(n_shared, "group has", "groups have")
+            notes.append(f"{groups_have} rows in the table and in the test rows")
+    return notes
 
 
 # --- features ---
