@@ -127,10 +127,7 @@ def report(
     if form is None or merge:
         write_run(run_report, folder)
     if transpose or metric:
-
-        def render() -> str:
-            return latex(run_report, transpose=transpose, metrics=metric or ())
-
+        render = partial(latex, run_report, transpose=transpose, metrics=metric or ())
         _write_or_print("tex", out, folder, "report", render)
     else:
         print_report(run_report, form, folder, out)
@@ -327,10 +324,7 @@ def print_summary(
             index = write_overview(overview, root, (HTML,))[0]
             say(f"index: {index}")
     else:
-
-        def render() -> str:
-            return render_overview(overview, form, root)
-
+        render = partial(render_overview, overview, form, root)
         _write_or_print(form, out, root, "summary", render)
 
 
