@@ -165,28 +165,16 @@ class TimeSchema:
             schema = replace(schema, first_year=first_year)
         return schema
 
-    @property
-    def is_ambiguous(self) -> bool:
-        """Whether times can be ranked, but not counted."""
-        if self.kind == NUMBER:
-            return bool(self.formats)
-        return len(self.formats) > 1
-
-    @property
-    def unit(self) -> str | None:
-        """Unit in which times are counted; None for the unit of numbers."""
-        if self.kind == NUMBER:
-            return None
-        return "day"
-
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data, as ``model.json`` holds it."""
+        # Numbers are counted in their own unit.
+        unit = None if self.kind == NUMBER else "day"
         return {
             "kind": self.kind,
             "formats": list(self.formats),
             "first_year": self.first_year,
             "zone": self.zone,
-            "unit": self.unit,
+            "unit": unit,
         }
 
     def refuse_unknown_formats(self) -> None:
@@ -228,20 +216,19 @@ class TimeSchema:
         ------
         DataError
         """
-        if not self.is_ambiguous:
-            return
-        if self.kind == NUMBER:
+        if self.kind == NUMBER and self.formats:
             raise DataError(
                 f"the numbers of column {column!r} may be dates ({self.formats[0]}), "
                 "so the time between two of them cannot be counted",
                 "Write dates as 2023-12-31, and numbers that are no dates from 0 on.",
             )
-        raise DataError(
-            f"the dates of column {column!r} may be read as "
-            f"{' or '.join(self.formats)}, so the days between two of them cannot be "
-            "counted",
-            _WRITE_DATES,
-        )
+        if len(self.formats) > 1:
+            raise DataError(
+                f"the dates of column {column!r} may be read as "
+                f"{' or '.join(self.formats)}, so the days between two of them cannot "
+                "be counted",
+                _WRITE_DATES,
+            )
 
     def read(self, column: pd.Series, table: Table, first_row: int = 0) -> Array:
         """Return times as numbers; dates are days since 1970.

@@ -149,11 +149,7 @@ for _tag, _pattern, _first in _RESOLVERS:
 
 
 class _Refused(Exception):
-    """A document that cannot be turned into plain data."""
-
-    def __init__(self, problem: YamlProblem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
+    """A document that cannot be turned into plain data; its argument is the problem."""
 
 
 def load_file(
@@ -229,7 +225,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
     except yaml.YAMLError as problem:
         problems.append(_yaml_problem(problem, text))
     except _Refused as refusal:
-        problems.append(refusal.problem)
+        problems += refusal.args
     if problems:
         raise error(render(problems, document))
     return document
