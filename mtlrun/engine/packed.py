@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.record import Record, ResultKey, Seconds
+from mtlrun.engine.record import Record, ResultKey, Seconds, search_key
 from mtlrun.utils.io import (
     DIGEST,
     open_regular,
@@ -186,8 +186,6 @@ def unpack(path: Path) -> Packed:
         if hashlib.sha256(text).hexdigest().encode() != digest:
             raise ValueError("the content does not match its digest")
         return _unpacked(path.name, read_fields(_Content, json.loads(text)))
-    except (FileNotFoundError, NotADirectoryError):
-        return Packed()
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None
     except (
@@ -536,11 +534,6 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
         content = {**fold, "search": fold_search, "fold": number}
         keys.append(sha256_plain([content, versions]))
     return keys
-
-
-def search_key(folds: Iterable[str]) -> str:
-    """Return the key of a search, given the keys of its folds."""
-    return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
 def _without_keys(record: Record) -> dict[str, Any]:
