@@ -39,7 +39,8 @@ from mtlrun.estimators.inputs import (
     warn_of_row_order,
 )
 from mtlrun.estimators.params import NamedParameters
-from mtlrun.metrics import accuracy_per_task, r2_per_task
+from mtlrun.metrics.classification import accuracy_per_task
+from mtlrun.metrics.regression import r2_per_task
 from mtlrun.problem import memory
 from mtlrun.utils.rows import take
 

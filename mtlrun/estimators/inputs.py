@@ -30,7 +30,8 @@ from mtlrun.data.reading.frames import (
     take_column,
 )
 from mtlrun.data.reading.odd_columns import NAME_DECIMALS
-from mtlrun.metrics import average, seen_rows
+from mtlrun.metrics.inputs import average
+from mtlrun.metrics.scorer import seen_rows
 from mtlrun.problem.taskdata import Array, as_weights
 from mtlrun.utils.rows import take
 from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED

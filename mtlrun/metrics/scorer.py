@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
 from mtlrun.data.reading.frames import ordered_columns, plain_ids, take_column
-from mtlrun.metrics.inputs import average
-from mtlrun.metrics.layouts import Array, per_task
+from mtlrun.metrics.inputs import Array, average, per_task
 from mtlrun.metrics.registry import Metric, get_metric
 from mtlrun.metrics.regression import total_weight
 from mtlrun.utils.rows import take
