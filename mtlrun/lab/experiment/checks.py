@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from mtlrun.catalog.analysis import published_path
 from mtlrun.catalog.interfaces import METRIC_INFO, interface
-from mtlrun.catalog.method import is_nested
 from mtlrun.catalog.methods import (
     PUBLISHED,
     analysis_parameters,
@@ -25,6 +24,7 @@ from mtlrun.catalog.methods import (
     class_path,
     complete,
     has_parameter,
+    is_nested,
     needs_data,
     parameter_names,
     parameter_rule,

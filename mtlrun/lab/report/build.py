@@ -106,7 +106,14 @@ class Report:
         The outcomes are ``done``, ``failed``, ``missing`` and ``stopped``. Jobs of all
         interpretations count.
         """
-        return count_jobs([self.run, *unshared_runs(self.run)])
+        outcomes: Counter[str] = Counter()
+        for run in [self.run, *unshared_runs(self.run)]:
+            for job in run.planned:
+                outcomes[outcome_of(run, job)] += 1
+        counts = {"planned": outcomes.total()}
+        for outcome in (COMPLETE, *NO_RESULT_TEXTS):
+            counts[outcome] = outcomes[outcome]
+        return counts
 
     @cached_property
     def tables(self) -> list[Section]:
@@ -125,6 +132,8 @@ class Report:
         An interpretation without jobs of its own has the numbers of the main tables, so
         only its tables of further quantities count.
         """
+        if not self.others:
+            return []
         tables_by_name = {self.main.name: self.tables}
         main_titles = {table.title for table in self.tables}
         main_keys = {job.key for job in self.run.planned}
@@ -346,21 +355,6 @@ def check_problems(report: Report) -> list[str]:
 def is_partial(report: Report) -> bool:
     """Return whether jobs still have to be computed."""
     return report.job_counts[MISSING] > 0
-
-
-def count_jobs(runs: Iterable[Run]) -> dict[str, int]:
-    """Return the number of planned jobs and of jobs with each outcome.
-
-    The jobs of all `runs` must differ.
-    """
-    outcomes: Counter[str] = Counter()
-    for run in runs:
-        for job in run.planned:
-            outcomes[outcome_of(run, job)] += 1
-    counts = {"planned": outcomes.total()}
-    for outcome in (COMPLETE, *NO_RESULT_TEXTS):
-        counts[outcome] = outcomes[outcome]
-    return counts
 
 
 def job_counts_text(counts: Mapping[str, int]) -> str:

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from mtlrun.errors import counted
 from mtlrun.lab.experiment.claims import UNTESTED, VERDICTS, Verdict, verdict_label
-from mtlrun.lab.report.claim_texts import bounds_text, number_text
-from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
+from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
 from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
 from mtlrun.show.quantities import spoken
 from mtlrun.show.report_table import ReportTable

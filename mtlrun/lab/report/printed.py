@@ -391,7 +391,11 @@ class _Layout:
         """
         run = self.judged.run
         value = row.value(quantity)
-        time_limit = limit_text(run, row)
+        time_limit = None
+        if row.statuses[TIMEOUT]:
+            time_limit = "timeout"
+            if run.spec.limits is not None:
+                time_limit = f"> {number(run.spec.limits.seconds)} s"
         if value is None:
             if time_limit:
                 return time_limit
@@ -649,15 +653,6 @@ def number_text(row: MethodResult, quantity: str) -> str | None:
     if std:
         text += f" ± {number(std, 2)}"
     return text
-
-
-def limit_text(run: Run, row: MethodResult) -> str | None:
-    """Return a text such as ``> 120 s`` if a cell reached the time limit, else None."""
-    if not row.statuses[TIMEOUT]:
-        return None
-    if run.spec.limits is None:
-        return "timeout"
-    return f"> {number(run.spec.limits.seconds)} s"
 
 
 def mean_std(row: MethodResult, quantity: str) -> str:
