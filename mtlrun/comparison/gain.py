@@ -83,10 +83,6 @@ class RowIndex:
         """Return the sum of some values in each task, given the task of each value."""
         return np.bincount(tasks, values, self.n_tasks)
 
-    def count_by_task(self, tasks: Array) -> Array:
-        """Return how often each task occurs."""
-        return np.bincount(tasks, minlength=self.n_tasks)
-
 
 class TaskCounts(NamedTuple):
     """Number of tasks with a positive gain, and of tasks that can be compared."""
@@ -535,7 +531,7 @@ def auc_gain(
     influence = (differences - task_gains[tasks] * n_pairs[is_compared]) / (
         totals[tasks] * n_compared
     )
-    share = np.full(len(rows), 1.0) / row_index.count_by_task(tasks)[tasks]
+    share = np.full(len(rows), 1.0) / np.bincount(tasks)[tasks]
     variation = _variation(influence, share, rows, tasks, row_index)
     return Gain(
         value=_mean(task_gains),
@@ -583,7 +579,7 @@ def _variation(
         error = math.sqrt(n / (n - 1) * squares)
         return _Variation(error=error, df=n - 1, n_units=n)
     # Independent rows of tasks vary around the mean of their task.
-    sizes = row_index.count_by_task(tasks)
+    sizes = np.bincount(tasks)
     # Each target has the part of the sum of its task that it has of the weight.
     sums = row_index.sum_by_task(tasks, influence)[tasks]
     is_alone = sizes[tasks] == 1

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from mtlrun.catalog.method import Method
+from mtlrun.catalog.methods import Method
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.protocol import Protocol
 from mtlrun.data.dataset import Dataset
@@ -82,16 +82,31 @@ class ComparisonJobs:
         n_jobs = len(candidates) * n_splits * (1 + self.protocol.n_inner_folds)
         name = self.dataset.title
         allow(name, n_jobs, PLANNED, "results and folds", "Lower splits or folds.")
-        rows = []
+        jobs = []
         for candidate in candidates:
             for job in self._jobs(candidate, range(n_splits)):
-                rows.append(self.row(job, candidate.label, job.split.trial))
-        return self.plan_of(rows, folder, data_dir)
+                jobs.append((candidate.label, job))
+        return self.plan_of(jobs, folder, data_dir)
 
     def plan_of(
-        self, rows: Sequence[PlannedJob], folder: Path, data_dir: Path | None
+        self,
+        jobs: Iterable[tuple[str, Job]],
+        folder: Path,
+        data_dir: Path | None,
     ) -> JobPlan:
-        """Return the plan of the jobs in some rows, stored below a folder."""
+        """Return the plan of some jobs and their labels, stored below a folder."""
+        rows = []
+        for label, job in jobs:
+            row = PlannedJob(
+                reading="",
+                dataset=self.dataset.id,
+                value=None,
+                method=label,
+                trial=job.split.trial,
+                key=job.key,
+                job=job,
+            )
+            rows.append(row)
         return JobPlan(
             id=self._id,
             rows=tuple(rows),
@@ -157,18 +172,6 @@ class ComparisonJobs:
     @property
     def _id(self) -> str:
         return f"compare/{self.dataset.id}"
-
-    def row(self, job: Job, label: str, trial: int) -> PlannedJob:
-        """Return the row of a job in the table of a plan."""
-        return PlannedJob(
-            reading="",
-            dataset=self.dataset.id,
-            value=None,
-            method=label,
-            trial=trial,
-            key=job.key,
-            job=job,
-        )
 
     def _search(self, candidate: Candidate) -> Search | None:
         """Return the search of a method, None if it needs none."""

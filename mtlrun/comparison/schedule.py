@@ -42,7 +42,7 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.engine.job import HALVING, Job
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
-from mtlrun.metrics import get_metric
+from mtlrun.metrics.registry import get_metric
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.status import NOT_CONVERGED
 from mtlrun.show.report_table import duration, show
@@ -93,7 +93,7 @@ class CompareSchedule:
         Label -> usual seconds of a split, from `usual_seconds`.
     raced : sequence of str
         Labels of the methods that may be stopped after the first inner folds of a
-        training part, from `mtlrun.comparison.racing.raced_labels`.
+        training part, from `mtlrun.comparison.candidates.raced_labels`.
     is_probe : bool
         Whether only the first split of the methods that each verdict needs is computed,
         to see how long it takes.
@@ -366,7 +366,10 @@ class CompareSchedule:
         self, wave: Sequence[MethodSplit], pool: Pool, *, is_first: bool
     ) -> None:
         """Compute the jobs of a wave that were not stopped by the race."""
-        searched = [key for key in wave if not self._is_stopped(key)]
+        searched = []
+        for label, split in wave:
+            if split not in self.entries[label].stopped:
+                searched.append((label, split))
         self._take_stored([self.jobs[key] for key in searched])
         if is_first or not pool.has_started:
             # In this process, while the processes of the pool start. The first wave
@@ -432,10 +435,6 @@ class CompareSchedule:
                 "stopped in most splits after the first inner folds, and tested and "
                 f"ranked on the others alone (median distance): {', '.join(mostly)}"
             )
-
-    def _is_stopped(self, key: MethodSplit) -> bool:
-        label, split = key
-        return split in self.entries[label].stopped
 
     def _first_folds(self, job: Job) -> Job:
         """Return the job that searches the first inner folds alone."""
@@ -587,9 +586,10 @@ class CompareSchedule:
         jobs = {}
         for key, job in self.jobs.items():
             label, split = key
-            if not self._is_stopped(key):
+            entry = self.entries[label]
+            if split not in entry.stopped:
                 jobs[key] = job
-            elif split in self.entries[label].scores:
+            elif split in entry.scores:
                 jobs[key] = self._first_folds(job)
         return jobs
 
