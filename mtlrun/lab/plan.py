@@ -252,9 +252,12 @@ def plan(
                     key for key in earlier_keys.get(row.name, ()) if key != row.key
                 ]
                 rows.append(replace(row, was=others[0] if others else None))
-    are_interpreted = in_interpretation(experiment, rows, interpretation)
+    check_interpretation(experiment, interpretation)
+    # Rows of the main interpretation do not name it.
+    selected = interpretation
+    if interpretation in (None, experiment.interpretation):
+        selected = ""
     are_matching = matching(rows, only or ())
-    selection = zip(rows, are_interpreted, are_matching, strict=True)
     spec = experiment.spec
     limit = None
     if spec.limits:
@@ -265,8 +268,11 @@ def plan(
     return Plan(
         id=experiment.id,
         rows=tuple(
-            replace(row, wanted=is_interpreted and is_matching)
-            for row, is_interpreted, is_matching in selection
+            replace(
+                row,
+                wanted=is_matching and selected in (ALL_INTERPRETATIONS, row.reading),
+            )
+            for row, is_matching in zip(rows, are_matching, strict=True)
         ),
         folder=folder,
         output=output,
@@ -770,28 +776,6 @@ def check_interpretation(experiment: Experiment, interpretation: str | None) -> 
         raise UnknownNameError(
             f"interpretation of {experiment_name}:", interpretation, valid_names
         )
-
-
-def in_interpretation(
-    experiment: Experiment, rows: Sequence[PlannedJob], interpretation: str | None
-) -> list[bool]:
-    """Return for each row whether it belongs to an interpretation.
-
-    Parameters
-    ----------
-    experiment : Experiment
-    rows : sequence of PlannedJob
-    interpretation : str or None
-        As for `check_interpretation`, which raises the errors.
-    """
-    check_interpretation(experiment, interpretation)
-    if interpretation == ALL_INTERPRETATIONS:
-        return [True] * len(rows)
-    # Rows of the main interpretation do not name it.
-    name = interpretation
-    if interpretation in (None, experiment.interpretation):
-        name = ""
-    return [row.reading == name for row in rows]
 
 
 def matching(rows: Sequence[PlannedJob], only: Iterable[str]) -> list[bool]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,25 +55,6 @@ DEFAULT_PROFILE = "quick"
 MIN_SPLITS = 3
 
 
-@dataclass(frozen=True)
-class _Options:
-    """Options with which a file is loaded.
-
-    Attributes
-    ----------
-    overrides : list of str
-        Checked by `_checked_overrides`.
-    seed : int or None
-    data_dir : Path, str or None
-    profile : str
-    """
-
-    overrides: list[str]
-    seed: int | None
-    data_dir: Path | str | None
-    profile: str = FULL
-
-
 def load_experiment(
     target: str | Path,
     *,
@@ -106,19 +88,20 @@ def load_experiment(
         With all problems of the file and the overrides, each with its position.
     """
     layers = _experiment_layers(target)
-    options = _Options(
+    load = partial(
+        _load,
         profile=_choose_profile(layers, profile),
         overrides=_checked_overrides(overrides),
         seed=seed,
         data_dir=data_dir,
     )
     main_name, *other_names = _interpretations(layers)
-    main = _load(layers, options, main_name)
+    main = load(layers, main_name)
     others = []
     for name in other_names:
         # `_load` changes the data of its layers, so each interpretation needs new ones.
         other_layers = Layers(layers.document, layers.bases)
-        other = _load(other_layers, options, name)
+        other = load(other_layers, name)
         if other.config != main.config:
             others.append(other)
     return replace(main, others=tuple(others))
@@ -159,12 +142,12 @@ def load_training(
             f"{document.name}: not a training file (kind: train)",
             f"mtlrun reproduce {target} runs it.",
         )
-    options = _Options(
+    return _load(
+        layers,
         overrides=_checked_overrides(overrides),
         seed=seed,
         data_dir=data_dir,
     )
-    return _load(layers, options)
 
 
 def _checked_overrides(overrides: Iterable[str]) -> list[str]:
@@ -522,28 +505,35 @@ def _interpretations(layers: Layers) -> list[str]:
 # ------------------------------------------------------------- validation
 
 
-def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experiment:
+def _load(
+    layers: Layers,
+    interpretation: str = "",
+    *,
+    profile: str = FULL,
+    overrides: Iterable[str],
+    seed: int | None,
+    data_dir: Path | str | None,
+) -> Experiment:
     """Apply a profile, an interpretation and options, and validate the result.
 
-    Parameters
-    ----------
-    layers : Layers
-        Modified in place.
-    options : _Options
-    interpretation : str, default=""
-        Name of the interpretation; "" if the file has none.
+    The data of the layers change.
+
+    Raises
+    ------
+    ConfigError
+        With all problems.
     """
     paper_datasets = layers.paper_datasets
-    layers.apply_profile(options.profile)
+    layers.apply_profile(profile)
     layers.apply_interpretation(interpretation)
-    overrides = list(options.overrides)
+    overrides = list(overrides)
     for text in overrides:
         layers.apply_override(text)
-    if options.seed is not None:
-        position = Position(where=f"--seed {options.seed}")
-        layers.put(("seed",), options.seed, position)
-        overrides.append(f"seed={options.seed}")
-    spec = _validate(layers, options.data_dir)
+    if seed is not None:
+        position = Position(where=f"--seed {seed}")
+        layers.put(("seed",), seed, position)
+        overrides.append(f"seed={seed}")
+    spec = _validate(layers, data_dir)
     if spec is None or layers.problems:
         # Because of a wrong option, the rest of the file may only seem to be wrong.
         of_options = [p for p in layers.problems if p.where.startswith("--")]
@@ -557,7 +547,7 @@ def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experi
         spec,
         config=plain(spec),
         source=layers.document.name,
-        profile=options.profile,
+        profile=profile,
         profiles=tuple(dict.fromkeys([*spec.profiles, FULL])),
         overrides=tuple(overrides),
         places=tuple(places),

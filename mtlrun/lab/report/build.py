@@ -23,7 +23,14 @@ from mtlrun.lab.experiment.claims import (
     Verdict,
 )
 from mtlrun.lab.report.claims import ClaimVerdict, JudgedRun, tests_section
-from mtlrun.lab.report.figures import matrix_sections, run_figures
+from mtlrun.lab.report.figures import (
+    dumbbells,
+    matrix_figures,
+    matrix_sections,
+    measured_ranks,
+    sweep_figures,
+    trace_figures,
+)
 from mtlrun.lab.report.findings import counts_text, findings
 from mtlrun.lab.report.frames import tidy_frame
 from mtlrun.lab.report.interpretations import (
@@ -168,7 +175,17 @@ class Report:
     @cached_property
     def figures(self) -> list[Drawing]:
         """Figures, which `mtlrun.show.drawing` draws."""
-        return run_figures(self.main, self.tables)
+        figures: list[Drawing] = []
+        if self.references:
+            figures += dumbbells(self.main, self.tables)
+        if self.run.spec.sweep:
+            figures += sweep_figures(self.run, self.rows)
+        if self.run.spec.is_analysis:
+            # Only analyses store curves, matrices and rankings.
+            figures += trace_figures(self.run)
+            figures += matrix_figures(self.run)
+            figures += measured_ranks(self.run)
+        return figures
 
     @cached_property
     def summary(self) -> list[str]:

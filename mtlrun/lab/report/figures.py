@@ -35,7 +35,6 @@ from mtlrun.lab.report.run import (
 )
 from mtlrun.lab.report.statistics import rank_groups, rank_methods
 from mtlrun.show.figures import (
-    Drawing,
     Dumbbell,
     DumbbellPanel,
     Figure,
@@ -71,27 +70,6 @@ LOG_SPAN = 100
 DUMBBELL = "published-and-ours"
 #: Value of a mark on the axis of a sweep that depends on the number of tasks.
 ROOT = "1/sqrt(tasks)"
-
-
-def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
-    """Return the figures of the report of a run.
-
-    Parameters
-    ----------
-    judged : JudgedRun
-    tables : sequence of Section
-        Tables of the run from `printed_tables`.
-    """
-    run = judged.run
-    figures: list[Drawing] = []
-    if judged.references:
-        figures += dumbbells(judged, tables)
-    if run.spec.sweep:
-        figures += sweep_figures(run, judged.rows)
-    if run.spec.is_analysis:
-        # Only analyses store curves, matrices and rankings.
-        figures += [*trace_figures(run), *matrix_figures(run), *measured_ranks(run)]
-    return figures
 
 
 # ---------------------------------------------------------- published numbers and ours

@@ -25,6 +25,7 @@ MAX_FINDINGS = 3
 #: Words before a number that is a bound, by `CheckResult.bound`.
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Sources of claims, as in `mtlrun.lab.experiment.claims.CLAIM_SOURCES`.
+PAPER = "paper"
 OURS = "ours"
 AUDIT = "audit"
 OTHER_DATA = "other data"
