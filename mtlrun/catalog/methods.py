@@ -31,13 +31,16 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from mtlrun.catalog import analysis, registry
-from mtlrun.catalog.analysis import ANALYSES, Declaration, published_path
+from mtlrun.catalog.analysis import (
+    ANALYSES,
+    Declaration,
+)
 from mtlrun.catalog.interfaces import Interface, interface
 from mtlrun.catalog.registry import METHODS
 from mtlrun.data.sets.load import SOURCE_CHANGES
 from mtlrun.errors import ConfigError, UnknownNameError, UserError
 from mtlrun.estimators.params import Rule, rule_of
-from mtlrun.utils.io import as_list, jsonable, read_file
+from mtlrun.utils.io import as_list, jsonable, published_path, read_file
 from mtlrun.utils.plugins import current_folder
 
 #: Parameters of analyses that the runner sets, not the file.

@@ -37,7 +37,6 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
-from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
 from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.comparison.predictions import (
@@ -64,7 +63,12 @@ from mtlrun.comparison.result import (
     refuse_tables,
     store_table,
 )
-from mtlrun.comparison.schedule import CompareSchedule, ignore, usual_seconds
+from mtlrun.comparison.schedule import (
+    CompareSchedule,
+    ComparisonJobs,
+    ignore,
+    usual_seconds,
+)
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,

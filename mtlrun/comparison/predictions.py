@@ -235,8 +235,8 @@ def errors_of_folds(evaluation: Evaluation, predicted: Mapping[int, Array]) -> E
         is_counted = np.asarray(~evaluation.new[split])
         rows = evaluation.rows[split][is_counted]
         scores = np.asarray(predicted[split], dtype=float)[is_counted]
-        tasks = _tasks_of(rows, evaluation.row_index.task_id)
-        parts.append(_errors(evaluation.y[rows], scores, tasks, split))
+        task_id = evaluation.row_index.task_id
+        parts.append(_errors(evaluation.y, task_id, rows, scores, split))
     return _joined(parts)
 
 
@@ -280,41 +280,39 @@ def errors_of_refits(
         model = part.rows.fit(build(method))
         scores = part.predict(model)
         stds = predict_std(model, part.test.X, part.test.task_id)
-        tasks = _tasks_of(test, dataset.task_id)
-        parts.append(_errors(dataset.y[test], scores, tasks, fold, stds))
+        errors = _errors(dataset.y, dataset.task_id, test, scores, fold, stds)
+        parts.append(errors)
     return _joined(parts)
-
-
-def _tasks_of(rows: Array, task_id: Array | None) -> Array | None:
-    """Return the tasks of some rows; None if tasks share their rows."""
-    if task_id is None:
-        return None
-    return task_id[rows]
 
 
 def _errors(
     y: Array,
+    task_id: Array | None,
+    rows: Array,
     scores: Array,
-    tasks: Array | None,
     fold: int,
     stds: Array | None = None,
 ) -> Errors:
-    """Return the errors of the targets that are not missing.
+    """Return the errors of the targets of some rows that are not missing.
 
     Parameters
     ----------
-    y, scores : ndarray of shape (n_rows,) or (n_rows, n_tasks)
-        Targets and predictions.
-    tasks : ndarray of shape (n_rows,) or None
+    y : ndarray of shape (n,) or (n, n_tasks)
+        Targets.
+    task_id : ndarray of shape (n,) or None
+    rows : ndarray of int
+    scores : ndarray
+        Predictions of these rows.
     fold : int
     stds : ndarray, optional
         Standard deviations of the predictions, by the model.
     """
+    y = y[rows]
     has_target = ~np.isnan(y)
-    if tasks is None:
+    if task_id is None:
         codes = np.broadcast_to(np.arange(y.shape[1]), y.shape)[has_target]
     else:
-        codes = tasks[has_target]
+        codes = task_id[rows][has_target]
     if stds is not None:
         stds = np.asarray(stds).reshape(y.shape)[has_target]
     scores = scores.reshape(y.shape)

@@ -268,14 +268,6 @@ def is_without_plan(info: Mapping[str, Any]) -> bool:
     return info.get("plan") == PACKED
 
 
-def with_plan(info: Mapping[str, Any], packed: Packed) -> dict[str, Any]:
-    """Return the content of ``run.json`` with the fields that have moved, if any."""
-    if not is_without_plan(info) or not packed.plan:
-        return dict(info)
-    rest = {name: value for name, value in info.items() if name != "plan"}
-    return {**rest, **packed.plan}
-
-
 def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, Any]:
     """Return the sealed content of ``run.json`` that a finished run still needs.
 

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 )
 
 from mtlrun.data.groups import group_folds, strata_of
-from mtlrun.data.reading.frames import column_names, plain_values
+from mtlrun.data.reading.frames import column_names, plain_values, take
 from mtlrun.data.roles.weights import weighted_moments
 from mtlrun.estimators.inputs import (
     KeepsGroups,
@@ -42,7 +42,6 @@ from mtlrun.estimators.params import NamedParameters
 from mtlrun.metrics.classification import accuracy_per_task
 from mtlrun.metrics.regression import r2_per_task
 from mtlrun.problem import memory
-from mtlrun.utils.rows import take
 
 Array = np.ndarray
 
