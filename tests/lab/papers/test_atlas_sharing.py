@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from mtlrun import reproduce
-from mtlrun.catalog.analysis import published_path
 from mtlrun.data.sets.cards import load_card
 from mtlrun.data.sets.simulate import simulate_families
 from mtlrun.errors import ConfigError, DataError
@@ -26,6 +25,7 @@ from mtlrun.papers.atlas.trees import (
     WithoutTask,
 )
 from mtlrun.stats import holm
+from mtlrun.utils.io import published_path
 
 LINEAR = {
     "IndependentRidge": "none",
