@@ -50,9 +50,9 @@ import pandas as pd
 import mtlrun
 from mtlrun.comparison.candidates import named_candidates, with_levels
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
-from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
+from mtlrun.comparison.schedule import ComparisonJobs
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,

@@ -22,7 +22,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from mtlrun.catalog.analysis import published_path
 from mtlrun.papers.atlas.sharing import (
     KEYS,
     PAIRS,
@@ -37,6 +36,7 @@ from mtlrun.papers.atlas.sharing import (
 from mtlrun.show.canvas import STYLE
 from mtlrun.show.figure_drawing import MARKERS
 from mtlrun.show.palette import COLORS, with_dark_colors
+from mtlrun.utils.io import published_path
 
 #: Folder of the figures.
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"

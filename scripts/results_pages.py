@@ -27,7 +27,11 @@ from mtlrun.lab.report.build import Report, paper_verdicts
 from mtlrun.lab.report.claims import ClaimVerdict
 from mtlrun.lab.report.figures import FIGURES, published_line
 from mtlrun.lab.report.findings import (
+    AUDIT,
     CLAIM_COLUMNS,
+    OTHER_DATA,
+    OURS,
+    PAPER,
     claim_row,
     counts_text,
     finding,
@@ -38,14 +42,11 @@ from mtlrun.lab.report.summary import (
     Overview,
     RunClaim,
     RunReport,
-    audit_claims,
+    claims_from,
     counts_line,
     distinct_claims,
     distinct_references,
-    other_data_claims,
-    our_claims,
     overview_markdown,
-    paper_claims,
     read_overview,
     runs_by_paper,
     verdict_strip,
@@ -190,7 +191,7 @@ def outcome(
         for name, text in words.get("headlines", {}).items()
         if name in named
     ]
-    theirs = paper_claims(entries)
+    theirs = claims_from(entries, PAPER)
     held = _holding(theirs, words)
     if brief and 0 < len(held) <= MOST_HELD:
         told.insert(
@@ -198,10 +199,10 @@ def outcome(
             f"{'What holds' if len(held) > 1 else 'It holds that'}: {'; '.join(held)}",
         )
     counts = counts_line(theirs) if theirs else ""
-    if elsewhere := other_data_claims(entries):
+    if elsewhere := claims_from(entries, OTHER_DATA):
         # Other data say nothing for or against what the paper found on its own.
         counts += f" On other data: {counts_text(claim for _, claim in elsewhere)}."
-    if audits := audit_claims(entries):
+    if audits := claims_from(entries, AUDIT):
         # Audits reproduce nothing: they have a count of their own.
         counts += (
             f" Audits of its printed numbers or its authors' files: "
@@ -313,7 +314,7 @@ def _between(text: str, name: str, begin: str, end: str, content: str) -> str:
 def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> str:
     """Return the page of a paper: what it claims, what holds and what does not."""
     entries = runs_by_paper(overview.entries)[paper]
-    theirs = paper_claims(entries)
+    theirs = claims_from(entries, PAPER)
     blocks = [
         f"# {words.get('name', paper)}",
         f"{_citation(entries)}.",
@@ -346,9 +347,9 @@ def _outcome_blocks(overview: Overview, paper: str, words: dict[str, Any]) -> li
 def claims_page(overview: Overview, paper: str, words: dict[str, Any]) -> str:
     """Return the page with every claim of a paper, which stands beside its runs."""
     entries = runs_by_paper(overview.entries)[paper]
-    theirs = paper_claims(entries)
-    elsewhere = other_data_claims(entries)
-    audits = audit_claims(entries)
+    theirs = claims_from(entries, PAPER)
+    elsewhere = claims_from(entries, OTHER_DATA)
+    audits = claims_from(entries, AUDIT)
     blocks = [
         f"# Claims: {words.get('name', paper)}",
         f"The [page of the paper](../../{PAGES}/{paper}.md) has the outcome in short.",
@@ -358,7 +359,7 @@ def claims_page(overview: Overview, paper: str, words: dict[str, Any]) -> str:
         ("## What the paper claims", LEGEND, theirs),
         ("## On other data", OTHER_DATA_LEGEND, elsewhere),
         ("## Audits", AUDIT_LEGEND, audits),
-        ("## What we claim", OURS_LEGEND, our_claims(entries)),
+        ("## What we claim", OURS_LEGEND, claims_from(entries, OURS)),
     ):
         if claims:
             grid = markdown_grid(_table(overview, claims))
@@ -630,7 +631,7 @@ def _strip(overview: Overview) -> tuple[Strip | None, list[str]]:
     with_claims = [
         paper
         for paper, entries in runs_by_paper(overview.entries).items()
-        if paper in titles and paper_claims(entries)
+        if paper in titles and claims_from(entries, PAPER)
     ]
     return verdict_strip(overview, titles), with_claims
 

@@ -21,8 +21,8 @@ from mtlrun.catalog.methods import declared, versions_of
 from mtlrun.data.sets.cards import card_paths, read_card
 from mtlrun.data.sets.files import data_directory
 from mtlrun.data.sets.load import READERS, load_dataset, source_name
-from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import Job, choice_of
+from mtlrun.engine.run import compute_job
 from mtlrun.errors import DataError
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.experiment.load import load_experiment

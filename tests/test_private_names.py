@@ -40,7 +40,7 @@ WITHOUT_PUBLIC_WAY = {
         "_probB",
     },
     # Rows of arrays, sparse matrices, lists and all kinds of frames
-    "mtlrun/utils/rows.py": {"_safe_indexing"},
+    "mtlrun/data/reading/frames.py": {"_safe_indexing"},
     # Forged models, and the interpreter of a virtual environment
     "tests/cli/test_hostile_input.py": {"_predictors"},
     "tests/model/test_model_tables.py": {"_bin_mapper", "_predictors", "_tree"},

@@ -283,8 +283,8 @@ def test_claims_on_other_data_count_neither_for_nor_against_a_paper(script, tmp_
     shutil.copytree(ROOT / "results/dcrmtl/parts", tmp_path / "dcrmtl" / "parts")
     overview = script["read_overview"](tmp_path)
     (entries,) = script["runs_by_paper"](overview.entries).values()
-    elsewhere = {claim.id for _, claim in script["other_data_claims"](entries)}
-    theirs = {claim.id for _, claim in script["paper_claims"](entries)}
+    elsewhere = {claim.id for _, claim in script["claims_from"](entries, "other data")}
+    theirs = {claim.id for _, claim in script["claims_from"](entries, "paper")}
     assert elsewhere == {"dcrmtl-4-excerpt"}
     assert "dcrmtl-4" in theirs
     assert not elsewhere & theirs

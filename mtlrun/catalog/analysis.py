@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar
 
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.declarations import ANALYSES
-from mtlrun.utils.io import configs_dir, read_text_file
+from mtlrun.utils.io import read_text_file
 from mtlrun.utils.options import with_fields
 
 Function = TypeVar("Function", bound=Callable[..., "AnalysisResult"])
@@ -263,28 +263,6 @@ def analysis_name(path: str) -> str:
     The name stays the same if the function moves to another module.
     """
     return _NAMES.get(path, path)
-
-
-def published_path(name: str) -> Path:
-    """Return the path of a file of published numbers.
-
-    Parameters
-    ----------
-    name : str
-        Relative to the folder of the experiments.
-
-    Raises
-    ------
-    ConfigError
-        If there is no such file.
-    """
-    path = configs_dir() / name
-    if not path.is_file():
-        raise ConfigError(
-            f"no file of published numbers {name!r}",
-            "It is named below configs/, with its ending.",
-        )
-    return path
 
 
 # ---------------------------------------------------------------- printed tables

@@ -25,20 +25,19 @@ import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from mtlrun.catalog import analysis, registry
-from mtlrun.catalog.analysis import ANALYSES, Declaration, published_path
+from mtlrun.catalog.analysis import ANALYSES, Declaration
 from mtlrun.catalog.interfaces import Interface, interface, version_of
-from mtlrun.catalog.method import PROTOCOL_CHANGES, Method, is_nested
 from mtlrun.catalog.registry import METHODS
 from mtlrun.data.sets.load import SOURCE_CHANGES
 from mtlrun.errors import ConfigError, UnknownNameError, UserError
 from mtlrun.estimators.params import Rule, rule_of
-from mtlrun.utils.io import as_list, read_file
+from mtlrun.utils.io import as_list, jsonable, published_path, read_file
 from mtlrun.utils.plugins import current_folder
 
 #: Parameters of analyses that the runner sets, not the file.
@@ -46,6 +45,68 @@ _RESERVED = ("seed",)
 #: Parameter of analyses that names files of published numbers. Their content is part of
 #: the key.
 PUBLISHED = "published"
+
+#: One reason for each change of splits, features, searches, scores or timings. The
+#: version of the protocol is one more than their number. Each change outdates all
+#: results stored before it.
+PROTOCOL_CHANGES: tuple[str, ...] = ()
+
+
+# --- a method in the key of a job
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator or an analysis, with its parameters.
+
+    Classes and analyses of mtlrun are identified by their names, others by
+    ``package.module:name``.
+
+    Attributes
+    ----------
+    estimator : str
+        Empty for an analysis.
+    measure : str
+        Name of the analysis; empty for an estimator.
+    params : dict
+        Includes nested estimators and random states.
+    published : dict of str to str
+        Name and sha256 of each file of published numbers that the analysis reads.
+    """
+
+    estimator: str = ""
+    measure: str = ""
+    params: dict[str, Any] = field(default_factory=dict)
+    published: dict[str, str] = field(default_factory=dict)
+
+    @functools.cached_property
+    def plain(self) -> dict[str, Any]:
+        """Fields that are not empty, as JSON holds them."""
+        fields = {
+            "estimator": self.estimator,
+            "measure": self.measure,
+            "params": self.params,
+            "published": self.published,
+        }
+        return dict(jsonable(without_empty(fields)))
+
+
+def is_nested(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether the value of a parameter describes an estimator."""
+    return (
+        isinstance(value, Mapping)
+        and isinstance(value.get("estimator"), str)
+        and set(value) <= {"estimator", "params"}
+    )
+
+
+def without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a dictionary without None and without empty texts, lists and mappings."""
+    return {
+        name: value
+        for name, value in fields.items()
+        if value is not None and value not in ("", (), [], {})
+    }
 
 
 # --- estimators

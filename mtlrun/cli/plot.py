@@ -82,7 +82,7 @@ def plot(
     Where the figure shows one data set and the run has several, each one gets a file of
     its own, named after it.
     """
-    from mtlrun.lab.report import plots
+    from mtlrun.lab.report import figures
     from mtlrun.show.canvas import FORMATS
     from mtlrun.show.drawing import check_drawing
 
@@ -136,18 +136,20 @@ def plot(
         )
     if kind is not None:
         out = out or _figure_file(folder, kind)
-        check_drawing("kind of figure of a run", kind, plots.KINDS, out)
+        check_drawing("kind of figure of a run", kind, figures.KINDS, out)
     folder = run_folder(target, profile, output_dir)
     fitting: list[str] = []
     if kind is None:
-        fitting = plots.fitting_kinds(folder)
+        fitting = figures.fitting_kinds(folder)
     if kind is None and not fitting:
-        needs = "; ".join(f"{name} needs {text}" for name, text in plots.KINDS.items())
+        needs = "; ".join(
+            f"{name} needs {text}" for name, text in figures.KINDS.items()
+        )
         raise UserError(f"{folder}: there is nothing to draw", f"{needs}.")
     chosen = kind or fitting[0]
     out = out or _figure_file(folder, chosen)
     with writing(out, remedy="Choose another --out."):
-        paths = plots.plot(folder, chosen, out)
+        paths = figures.plot(folder, chosen, out)
     for path in paths:
         say(str(path))
     if kind is None:

@@ -144,9 +144,7 @@ def reproduce(
 def _reproduce_one(target: str, request: Request) -> int:
     """Reproduce one experiment; return the exit code."""
     from mtlrun.lab.experiment.load import load_experiment
-    from mtlrun.lab.plan import plan
-    from mtlrun.lab.row_filters import check_interpretation
-    from mtlrun.lab.scales import scale_warnings
+    from mtlrun.lab.plan import check_interpretation, plan, scale_warnings
 
     check_format(request.form)
     experiment = load_experiment(
@@ -161,7 +159,7 @@ def _reproduce_one(target: str, request: Request) -> int:
     check_interpretation(experiment, request.interpretation)
     if not request.quiet:
         # Print the size of an experiment to stderr; stdout is for results.
-        from mtlrun.lab.scenarios import scenarios
+        from mtlrun.lab.plan import scenarios
 
         spec = experiment.spec
         sizes: dict[str, list[int]] = {}

@@ -257,6 +257,41 @@ def core(candidates: Sequence[Candidate]) -> list[Candidate]:
     return baselines[: N_ALWAYS + n_carried] + multitask[:1]
 
 
+def raced_labels(
+    candidates: Sequence[Candidate],
+    names: Sequence[str],
+    dataset: Dataset,
+    train: float,
+) -> list[str]:
+    """Return the methods that may be stopped.
+
+    They are the default methods that take part in the verdict, apart from baselines and
+    from methods that the user named.
+
+    Parameters
+    ----------
+    candidates : sequence of Candidate
+        All methods of the comparison.
+    names : sequence of str
+        Methods of ``--methods``; empty for the default methods.
+    dataset, train
+        As of `default_candidates`.
+    """
+    named = {name.removesuffix("Classifier") for name in names}
+    baselines = {candidate.label for candidate in core(candidates)}
+    labels = []
+    for candidate in candidates:
+        label = candidate.label
+        is_named = label.removesuffix("Classifier") in named
+        is_in_verdict = candidate.family in VERDICT_FAMILIES
+        if is_in_verdict and not is_named and label not in baselines:
+            labels.append(label)
+    if not labels:
+        return []
+    defaults = {candidate.label for candidate in default_candidates(dataset, train)}
+    return [label for label in labels if label in defaults]
+
+
 def named_candidates(
     names: Sequence[str],
     dataset: Dataset,

@@ -13,6 +13,7 @@ import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from glob import has_magic
 from itertools import pairwise
 from pathlib import Path
@@ -29,22 +30,22 @@ from mtlrun.comparison.candidates import (
     chosen_candidate,
     has_coefficients,
     named_candidates,
+    raced_labels,
     read_families,
     with_levels,
     with_unseen,
 )
 from mtlrun.comparison.differences import differences, tables_like
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
-from mtlrun.comparison.interval_errors import (
+from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
+from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.comparison.predictions import (
     errors_of_folds,
     errors_of_refits,
+    held_out_predictions,
     interval_facts,
     transform_advice,
 )
-from mtlrun.comparison.jobs import ComparisonJobs
-from mtlrun.comparison.leaderboard import PARTS, Leaderboard, curve_of
-from mtlrun.comparison.options import CompareOptions, TargetColumns
-from mtlrun.comparison.predictions import held_out_predictions
 from mtlrun.comparison.protocol import (
     Protocol,
     brief_facts,
@@ -53,7 +54,6 @@ from mtlrun.comparison.protocol import (
     question_of,
     sizes_of,
 )
-from mtlrun.comparison.racing import raced_labels
 from mtlrun.comparison.result import (
     MODEL,
     Comparison,
@@ -63,7 +63,12 @@ from mtlrun.comparison.result import (
     refuse_tables,
     store_table,
 )
-from mtlrun.comparison.schedule import CompareSchedule, ignore, usual_seconds
+from mtlrun.comparison.schedule import (
+    CompareSchedule,
+    ComparisonJobs,
+    ignore,
+    usual_seconds,
+)
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MULTITASK,
@@ -83,7 +88,7 @@ from mtlrun.engine.evaluation import has_std
 from mtlrun.engine.job import OWN_FRAME, OWN_TABLE, choose_over_splits
 from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError, DataError
-from mtlrun.metrics import get_metric
+from mtlrun.metrics.registry import get_metric
 from mtlrun.model.train import Trained, fit_training, load_trained
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.progress import Progress
@@ -180,7 +185,10 @@ def compare_table(
     source = TableSource(table, test_table, roles)
     dataset = make_dataset(source.table, source.roles, source.test_table)
     # The data set is named after the file of the table.
-    dataset = replace(dataset, id=_id(source.table), title=_title(source.table))
+    id = OWN_FRAME
+    if table.source is not None:
+        id = f"{OWN_TABLE}{id_of(stem_of(table.name))}"
+    dataset = replace(dataset, id=id, title=_title(table))
     if options.calibrate and dataset.task_type == "regression":
         raise ConfigError(
             "--calibrate needs targets that are labels", "Leave it out for regression."
@@ -232,12 +240,6 @@ def _read_table(data: Any, train_table: Table | None) -> Table:
     if train_table is not None:
         name = "data frame of the test rows"
     return table_of_frame(data, name, train_table)
-
-
-def _id(table: Table) -> str:
-    if table.source is None:
-        return OWN_FRAME
-    return f"{OWN_TABLE}{id_of(stem_of(table.name))}"
 
 
 def _title(table: Table) -> str:
@@ -433,7 +435,8 @@ class _Session:
             if usual / share <= allowed:
                 return 1.0
             schedule.is_probe = True
-            schedule.finished = self._reporter(schedule, facts, finished)
+            if finished is not ignore:
+                schedule.finished = partial(self._report, schedule, facts, finished)
             entries = schedule.run()
             seconds = sum(sum(entry.seconds) for entry in entries)
             allowed = MAX_SHARE_OF_FIRST_METHODS * (deadline - clock.monotonic())
@@ -452,7 +455,8 @@ class _Session:
         """Compute all fits until the deadline, and the rest of the result."""
         evaluation = self.protocol.evaluation(self.dataset)
         schedule = self._schedule(self.protocol, candidates, evaluation, deadline)
-        schedule.finished = self._reporter(schedule, facts, finished)
+        if finished is not ignore:
+            schedule.finished = partial(self._report, schedule, facts, finished)
         entries = schedule.run()
         board = self._board(entries, evaluation, facts, schedule.left_out)
         keys = []
@@ -499,23 +503,20 @@ class _Session:
         unseen = self.source.roles.unseen
         return _candidates(self.options, self.dataset, protocol, unseen)
 
-    def _reporter(
+    def _report(
         self,
         schedule: CompareSchedule,
         facts: list[str],
         finished: Callable[[Leaderboard], None],
-    ) -> Callable[[list[ComparedMethod]], None]:
-        """Return the function that hands on the leaderboard of the fits so far."""
-
-        def report(entries: list[ComparedMethod]) -> None:
-            if any(entry.score is not None for entry in entries):
-                progress = schedule.progress()
-                left_out = [f"unfinished: {progress.text}"]
-                board = self._board(entries, schedule.evaluation, facts, left_out)
-                title = f"Unfinished: {board.title}"
-                finished(replace(board, title=title, progress=progress))
-
-        return ignore if finished is ignore else report
+        entries: list[ComparedMethod],
+    ) -> None:
+        """Hand on the leaderboard of the fits so far."""
+        if any(entry.score is not None for entry in entries):
+            progress = schedule.progress()
+            left_out = [f"unfinished: {progress.text}"]
+            board = self._board(entries, schedule.evaluation, facts, left_out)
+            title = f"Unfinished: {board.title}"
+            finished(replace(board, title=title, progress=progress))
 
     def _schedule(
         self,
@@ -645,7 +646,7 @@ class _Session:
             board.left_out.append(sentence)
             self.say(sentence)
         candidate = candidates[best.label]
-        params = self._best_params(candidate, best)
+        params = choose_over_splits(candidate.grid, list(best.grid_losses.values()))
         if self.options.calibrate:
             # The job of the first split has the parameters that were selected there,
             # the final model the parameters that all splits select together.
@@ -663,15 +664,10 @@ class _Session:
         if best_linear is None:
             return _FinalModels(best.label, trained, best.label, trained)
         candidate = candidates[best_linear.label]
-        params = self._best_params(candidate, best_linear)
+        losses = list(best_linear.grid_losses.values())
+        params = choose_over_splits(candidate.grid, losses)
         linear_trained = self._fit(candidate, best_linear, params)
         return _FinalModels(best.label, trained, best_linear.label, linear_trained)
-
-    def _best_params(
-        self, candidate: Candidate, entry: ComparedMethod
-    ) -> dict[str, Any]:
-        """Return the parameters that the searches of all splits select together."""
-        return choose_over_splits(candidate.grid, list(entry.grid_losses.values()))
 
     def _first_in_budget(
         self, entries: Iterable[ComparedMethod], budget_end: float | None
@@ -708,8 +704,9 @@ class _Session:
         n_jobs = self.options.jobs
         if max(entry.seconds, default=math.inf) < SINGLE_PROCESS_SECONDS:
             n_jobs = 1
-        row = jobs.row(training.job, candidate.label, trial=0)
-        plan = jobs.plan_of([row], self.folder, self.data_dir)
+        plan = jobs.plan_of(
+            [(candidate.label, training.job)], self.folder, self.data_dir
+        )
         return fit_training(training, self.dataset, Runner(plan, Pool(n_jobs)))
 
     def _add_intervals(

@@ -23,7 +23,6 @@ from scipy import sparse
 from sklearn import config_context
 from sklearn.exceptions import ConvergenceWarning
 
-from mtlrun.catalog.analysis import published_path
 from mtlrun.comparison.verdict import SMALLEST
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.reading.names import distinct
@@ -33,7 +32,7 @@ from mtlrun.estimators.hierarchical import HeterogeneityTest, HierarchicalMTL
 from mtlrun.estimators.hierarchical_labels import HierarchicalMTLClassifier
 from mtlrun.features.table import TableFeatures
 from mtlrun.solvers.hierarchical.profile import VarianceInterval
-from mtlrun.utils.io import read_text_file
+from mtlrun.utils.io import published_path, read_text_file
 
 #: Level of the tests.
 LEVEL = 0.05

@@ -24,7 +24,6 @@ from mtlrun.comparison.gain import (
     error_losses,
     log_losses,
     relative_gain,
-    squared_losses,
     task_scales,
 )
 from mtlrun.show.quantities import AUC, NMSE
@@ -217,10 +216,11 @@ class Evaluation:
         if self.measure == AUC:
             losses, _ = self._concordances(split, scores)
         elif self.measure == NMSE:
-            ids = self.row_index.task_id
-            if ids is not None:
-                ids = ids[rows]
-            losses = squared_losses(y, scores, self.scales, ids)
+            # Squared errors in units of the variance of the task.
+            scales = self.scales
+            if self.row_index.task_id is not None:
+                scales = scales[self.row_index.task_id[rows]]
+            losses = (y - scores) ** 2 / scales
         elif self.measure == LOG_LOSS:
             losses = log_losses(y, scores)
         else:

@@ -17,7 +17,7 @@ single methods and tasks are two-sided, with 2.5% on each side.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -82,10 +82,6 @@ class RowIndex:
     def sum_by_task(self, tasks: Array, values: Array) -> Array:
         """Return the sum of some values in each task, given the task of each value."""
         return np.bincount(tasks, values, self.n_tasks)
-
-    def count_by_task(self, tasks: Array) -> Array:
-        """Return how often each task occurs."""
-        return np.bincount(tasks, minlength=self.n_tasks)
 
 
 class TaskCounts(NamedTuple):
@@ -190,7 +186,7 @@ class Gain:
         return GainProbabilities(above, 1 - above - below, below)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SmallestGain:
     """Gain over several alternatives at once: the smallest of the gains over each.
 
@@ -205,88 +201,67 @@ class SmallestGain:
     gains : dict of str to Gain
         Alternative -> gain over it, with the bounds of the verdict; at least one. The
         bounds of the gains that are passed do not matter.
+    closest : str
+        Alternative over which the gain is smallest.
+    value, low, high : float
+        Smallest of the gains, and of their bounds.
+    pvalue : float
+        One-sided p-value: the largest of the p-values over each alternative. It is
+        below 5% exactly if the lower bound is above 0.
+    chance : float
+        Probability of a gain over every alternative, with a flat prior: the smallest
+        of the probabilities of a gain over each; 1/2 for equal predictions.
+    df : int
+        Degrees of freedom of the gain over the closest alternative.
+    units : int
+        Rows, groups or blocks that were tested, for the fewest of the gains.
+    first, second : float
+        Mean loss (or AUC) of the model and of the closest alternative, compared with
+        each other.
+    tasks : ndarray of shape (n_tasks,)
+        Smallest gain of each task; NaN where the task is undefined.
+    better : TaskCounts
+        Number of tasks that gain over every alternative, and of comparable tasks.
+    n_undefined : int
+        Number of tasks that cannot be compared.
     """
 
     gains: dict[str, Gain]
+    closest: str = field(init=False)
+    value: float = field(init=False)
+    low: float = field(init=False)
+    high: float = field(init=False)
+    pvalue: float = field(init=False)
+    chance: float = field(init=False)
+    df: int = field(init=False)
+    units: int = field(init=False)
+    first: float = field(init=False)
+    second: float = field(init=False)
+    tasks: Array = field(init=False)
+    better: TaskCounts = field(init=False)
+    n_undefined: int = field(init=False)
 
     def __post_init__(self) -> None:
         high_level = LEVEL / len(self.gains)
-        gains = {}
-        for name, gain in self.gains.items():
-            gains[name] = replace(gain, low_level=LEVEL, high_level=high_level)
-        object.__setattr__(self, "gains", gains)
-
-    @property
-    def closest(self) -> str:
-        """Alternative over which the gain is smallest."""
-        return min(self.gains, key=lambda name: self.gains[name].value)
-
-    @property
-    def value(self) -> float:
-        """Smallest of the gains."""
-        return min(gain.value for gain in self.gains.values())
-
-    @property
-    def low(self) -> float:
-        """Lower bound: the smallest of the lower bounds."""
-        return min(gain.low for gain in self.gains.values())
-
-    @property
-    def high(self) -> float:
-        """Upper bound: the smallest of the upper bounds."""
-        return min(gain.high for gain in self.gains.values())
-
-    @property
-    def chance(self) -> float:
-        """Probability of a gain over every alternative, with a flat prior.
-
-        It is the smallest of the probabilities of a gain over each; 1/2 for equal
-        predictions.
-        """
-        return 1 - self.pvalue
-
-    @property
-    def pvalue(self) -> float:
-        """One-sided p-value: the largest of the p-values over each alternative.
-
-        It is below 5% exactly if the lower bound is above 0.
-        """
-        return max(gain.one_sided_pvalue for gain in self.gains.values())
-
-    @property
-    def df(self) -> int:
-        """Degrees of freedom of the gain over the closest alternative."""
-        return self.gains[self.closest].df
-
-    @property
-    def units(self) -> int:
-        """Rows, groups or blocks that were tested, for the fewest of the gains."""
-        return min(gain.units for gain in self.gains.values())
-
-    @property
-    def first(self) -> float:
-        """Mean loss (or AUC) of the model, compared with the closest alternative."""
-        return self.gains[self.closest].first
-
-    @property
-    def second(self) -> float:
-        """Mean loss (or AUC) of the closest alternative."""
-        return self.gains[self.closest].second
-
-    @property
-    def tasks(self) -> Array:
-        """Smallest gain of each task; NaN where the task is undefined."""
-        return np.minimum.reduce([gain.tasks for gain in self.gains.values()])
-
-    @property
-    def better(self) -> TaskCounts:
-        """Number of tasks that gain over every alternative, and of comparable tasks."""
-        return count_better(self.tasks)
-
-    @property
-    def n_undefined(self) -> int:
-        """Number of tasks that cannot be compared."""
-        return len(self.tasks) - self.better.n_compared
+        self.gains = {
+            name: replace(gain, low_level=LEVEL, high_level=high_level)
+            for name, gain in self.gains.items()
+        }
+        self.closest = min(self.gains, key=lambda name: self.gains[name].value)
+        closest = self.gains[self.closest]
+        self.value = closest.value
+        self.df = closest.df
+        self.first = closest.first
+        self.second = closest.second
+        gains = self.gains.values()
+        self.low = min(gain.low for gain in gains)
+        self.high = min(gain.high for gain in gains)
+        self.pvalue = max(gain.one_sided_pvalue for gain in gains)
+        self.chance = 1 - self.pvalue
+        self.units = min(gain.units for gain in gains)
+        self.tasks = np.minimum.reduce([gain.tasks for gain in gains])
+        self.better = count_better(self.tasks)
+        self.n_undefined = len(self.tasks) - self.better.n_compared
 
 
 def count_better(task_gains: Array) -> TaskCounts:
@@ -333,23 +308,6 @@ def task_scales(y: Array, row_index: RowIndex) -> Array:
     if row_index.task_id is not None:
         variances = shrunken_variances(variances, counts)
     return np.where(variances > 0, variances, np.nan)
-
-
-def squared_losses(
-    y: Array, predicted: Array, scales: Array, task_id: Array | None
-) -> Array:
-    """Return squared errors in units of the variance of the task.
-
-    Parameters
-    ----------
-    y, predicted : target array
-    scales : ndarray of shape (n_tasks,)
-        From `task_scales`.
-    task_id : ndarray of shape (n,) or None
-    """
-    if task_id is not None:
-        scales = scales[task_id]
-    return (y - predicted) ** 2 / scales
 
 
 def error_losses(y: Array, scores: Array) -> Array:
@@ -535,7 +493,7 @@ def auc_gain(
     influence = (differences - task_gains[tasks] * n_pairs[is_compared]) / (
         totals[tasks] * n_compared
     )
-    share = np.full(len(rows), 1.0) / row_index.count_by_task(tasks)[tasks]
+    share = np.full(len(rows), 1.0) / np.bincount(tasks)[tasks]
     variation = _variation(influence, share, rows, tasks, row_index)
     return Gain(
         value=_mean(task_gains),
@@ -583,7 +541,7 @@ def _variation(
         error = math.sqrt(n / (n - 1) * squares)
         return _Variation(error=error, df=n - 1, n_units=n)
     # Independent rows of tasks vary around the mean of their task.
-    sizes = row_index.count_by_task(tasks)
+    sizes = np.bincount(tasks)
     # Each target has the part of the sum of its task that it has of the weight.
     sums = row_index.sum_by_task(tasks, influence)[tasks]
     is_alone = sizes[tasks] == 1

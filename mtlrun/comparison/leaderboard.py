@@ -32,10 +32,11 @@ from mtlrun.comparison.verdict import (
     ComparisonVerdict,
     judge,
     most_frequent,
-    n_verdict_splits,
+    strategies_of,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.errors import counted, listed
+from mtlrun.metrics.registry import get_metric
 from mtlrun.show.quantities import AUC, NMSE
 from mtlrun.show.report_table import (
     Column,
@@ -48,17 +49,6 @@ from mtlrun.utils.text import cleaned
 
 #: Version of the format of leaderboard.json.
 SCHEMA = 4
-#: Metrics of squared errors, which rank by the gain.
-SQUARED_METRICS = (
-    "rmse",
-    "mse",
-    "nmse",
-    "nmse_all",
-    "nmse_shrunken",
-    "r2",
-    "r2_shrunken",
-    "explained_variance",
-)
 #: Number of methods in tables with a row per task.
 MAX_COLUMNS = 8
 #: Largest relative and absolute difference of scores that is taken for rounding.
@@ -154,7 +144,9 @@ class Leaderboard:
         base = self.reference
         values = {}
         is_running = self.progress is not None
-        if base is not None and (is_running or self.metric in SQUARED_METRICS):
+        # Metrics of numbers are squared errors, which rank by the gain.
+        is_squared = get_metric(self.metric).needs == "value"
+        if base is not None and (is_running or is_squared):
             for entry in scored:
                 # Gains of an unfinished comparison change with the number of finished
                 # splits.
@@ -171,7 +163,10 @@ class Leaderboard:
                 values[entry.label] = score if self.greater else -score
         n_needed = 0
         if not is_running:
-            n_needed = n_verdict_splits(self.entries, self.evaluation)
+            # Splits in which strategies are compared.
+            strategies, _ = strategies_of(self.entries, self.evaluation)
+            n_splits = [len(strategy.selected) for strategy in strategies.values()]
+            n_needed = max(n_splits, default=0)
 
         def place(entry: ComparedMethod) -> tuple[int, float]:
             n_missing = max(n_needed - len(entry.scores), 0)
@@ -339,7 +334,7 @@ def caption(board: Leaderboard) -> list[str]:
             "Ranks are those of the gain, which weighs tasks equally; the RMSE weighs "
             "them by their scale."
         )
-    elif board.metric in SQUARED_METRICS:
+    elif get_metric(board.metric).needs == "value":
         sentences.append("Methods rank by the gain.")
     return [*sentences, "p is not corrected for multiple tests."]
 

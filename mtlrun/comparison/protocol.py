@@ -44,8 +44,9 @@ from mtlrun.data.splits import (
 from mtlrun.engine.evaluation import one_class
 from mtlrun.engine.job import TABLE_WITH_LEVELS, Split, split_seed
 from mtlrun.errors import ConfigError, DataError, counted, listed
-from mtlrun.metrics import METRICS, get_metric
+from mtlrun.metrics.registry import METRICS, get_metric
 from mtlrun.show.quantities import AUC, NMSE
+from mtlrun.utils.io import stored_fields
 
 #: Metrics that divide by the variance of a task -> their replacements where tasks have
 #: rows of their own. There, a task may have two test rows only, with a variance of
@@ -198,8 +199,10 @@ class Protocol:
         parts = [self.rows(dataset, trial) for trial in range(self.n_splits)]
         test_rows = [test for _, test in parts]
         design = question_of(dataset)
-        units = _units(dataset, test_rows)
+        units, unit_name = _units(dataset, test_rows)
         needs = get_metric(self.metric).needs
+        default_smallest = SMALLEST
+        default_margin = MARGIN
         if needs == "value":
             measure = NMSE
         elif needs == "label":
@@ -208,6 +211,8 @@ class Protocol:
             measure = LOG_LOSS
         else:
             measure = AUC
+            default_smallest = SMALLEST_AUC
+            default_margin = MARGIN_AUC
         is_new = []
         for train, test in parts:
             if dataset.task_id is None or design == NEW_TASKS:
@@ -225,7 +230,7 @@ class Protocol:
                 n_tasks=dataset.n_tasks,
                 task_id=dataset.task_id,
                 # Rows of a test file are all tested by the same models.
-                units=None if dataset.splits else units.numbers,
+                units=None if dataset.splits else units,
                 weights=dataset.source.get(WEIGHT),
             ),
             rows=test_rows,
@@ -233,15 +238,15 @@ class Protocol:
             n_folds=self.n_splits // self.n_repeats,
             n_repeats=self.n_repeats,
             measure=measure,
-            smallest=_or_default(self.smallest, measure, SMALLEST, SMALLEST_AUC),
-            margin=_or_default(self.margin, measure, MARGIN, MARGIN_AUC),
+            smallest=default_smallest if self.smallest is None else self.smallest,
+            margin=default_margin if self.margin is None else self.margin,
             n_train=[len(train) for train, _ in parts],
             train_share=self.train_share,
             has_test_file=bool(dataset.splits),
             has_time_blocks=design == TIME_BLOCKS,
             metric=self.metric,
             is_single_class=is_single_class,
-            unit=units.name,
+            unit=unit_name,
             has_one_order=design in (NEXT_ROWS, TIME_BLOCKS),
         )
 
@@ -249,7 +254,7 @@ class Protocol:
         """Return training and test rows of a split."""
         seed = self._split_seed(dataset, trial)
         split = replace(self.split, trial=trial, seed=seed)
-        train, _, test = split_rows(dataset, **split.plain)
+        train, _, test = split_rows(dataset, **stored_fields(split))
         return train, test
 
     def _split_seed(self, dataset: Dataset, trial: int) -> int:
@@ -263,49 +268,34 @@ class Protocol:
         )
 
 
-def _or_default(
-    value: float | None, measure: str, of_errors: float, of_auc: float
-) -> float:
-    """Return an option, or its default for the measure."""
-    if value is not None:
-        return value
-    return of_auc if measure == AUC else of_errors
+def _units(
+    dataset: Dataset, test_rows: list[np.ndarray]
+) -> tuple[np.ndarray | None, str]:
+    """Return the independent pieces of evidence, given the test rows of each split.
 
-
-@dataclass(frozen=True)
-class _Units:
-    """Independent pieces of evidence.
-
-    Attributes
-    ----------
-    numbers : ndarray of shape (n,) or None
-        Unit of each row; None if rows are independent.
+    Returns
+    -------
+    numbers : ndarray of int, shape (n_rows,), or None
+        Unit of each row; None if each row is one.
     name : str
-        Name of a unit; empty for rows.
+        What the units are; empty for rows.
     """
-
-    numbers: np.ndarray | None
-    name: str
-
-
-def _units(dataset: Dataset, test_rows: list[np.ndarray]) -> _Units:
-    """Return the units of a design, given the test rows of each split."""
     design = question_of(dataset)
     if design == TIME_BLOCKS:
-        return _Units(_fold_of_rows(dataset, test_rows), "block")
+        return _fold_of_rows(dataset, test_rows), "block"
     if design == NEW_TASKS:
-        return _Units(dataset.source[NEW_TASK], "task")
+        return dataset.source[NEW_TASK], "task"
     if design == NEXT_ROWS:
         tasks = dataset.source[ORDER_TASK]
         tested = np.unique(np.concatenate(test_rows))
         if len(np.unique(tasks[tested])) >= MIN_UNITS:
-            return _Units(tasks, "task")
+            return tasks, "task"
         n_folds = len(test_rows)
         blocks = tasks * (n_folds + 1) + _fold_of_rows(dataset, test_rows)
-        return _Units(blocks, "block")
+        return blocks, "block"
     if GROUP in dataset.source:
-        return _Units(dataset.source[GROUP], "group")
-    return _Units(None, "")
+        return dataset.source[GROUP], "group"
+    return None, ""
 
 
 def _fold_of_rows(dataset: Dataset, test_rows: list[np.ndarray]) -> np.ndarray:
@@ -521,7 +511,7 @@ def facts_of(
         facts.append(
             "the AUC of most tasks is undefined: no test part has both of their classes"
         )
-    if protocol.metric in SHRUNKEN_METRICS.values():
+    if get_metric(protocol.metric).shrinks_variance:
         facts.append(
             f"{protocol.metric}: errors in units of the variance of the task, that of "
             "small tasks shrunken towards the average, as in the gain"

@@ -32,10 +32,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mtlrun.comparison.candidates import Candidate, core, default_candidates
-from mtlrun.comparison.verdict import VERDICT_FAMILIES
-from mtlrun.data.dataset import Dataset
-from mtlrun.metrics import get_metric
+from mtlrun.metrics.registry import get_metric
 
 #: Largest share by which the error of a method may exceed the least error.
 MAX_EXCESS_ERROR = 0.05
@@ -51,48 +48,11 @@ MIN_TARGETS = 100
 FEW_TARGETS_TOLERANCE = 2.0
 #: A third of the inner folds (rounded down, at least one) is visited before the race.
 FOLDS_PER_FIRST_FOLD = 3
-#: Metrics of explained variance, which have no lower bound. One minus them is an error.
-EXPLAINED_VARIANCE_METRICS = ("r2", "r2_shrunken", "explained_variance")
 
 
 def n_first_folds(n_folds: int) -> int:
     """Return the number of inner folds that are visited before methods are stopped."""
     return max(1, n_folds // FOLDS_PER_FIRST_FOLD)
-
-
-def raced_labels(
-    candidates: Sequence[Candidate],
-    names: Sequence[str],
-    dataset: Dataset,
-    train: float,
-) -> list[str]:
-    """Return the methods that may be stopped.
-
-    They are the default methods that take part in the verdict, apart from baselines and
-    from methods that the user named.
-
-    Parameters
-    ----------
-    candidates : sequence of Candidate
-        All methods of the comparison.
-    names : sequence of str
-        Methods of ``--methods``; empty for the default methods.
-    dataset, train
-        As of `default_candidates`.
-    """
-    named = {name.removesuffix("Classifier") for name in names}
-    baselines = {candidate.label for candidate in core(candidates)}
-    labels = []
-    for candidate in candidates:
-        label = candidate.label
-        is_named = label.removesuffix("Classifier") in named
-        is_in_verdict = candidate.family in VERDICT_FAMILIES
-        if is_in_verdict and not is_named and label not in baselines:
-            labels.append(label)
-    if not labels:
-        return []
-    defaults = {candidate.label for candidate in default_candidates(dataset, train)}
-    return [label for label in labels if label in defaults]
 
 
 @dataclass(frozen=True)
@@ -187,7 +147,8 @@ def deficit(metric: str, score: float, best: float) -> float:
         return best - score
     error = score
     min_error = best
-    if metric in EXPLAINED_VARIANCE_METRICS:
+    if get_metric(metric).greater_is_better:
+        # A share of explained variance, which has no lower bound.
         error = 1 - score
         min_error = 1 - best
     elif metric == "rmse":
@@ -202,8 +163,8 @@ def deficit(metric: str, score: float, best: float) -> float:
 
 def _is_bounded_score(metric: str) -> bool:
     """Whether a metric is a score that is at most 1, such as the AUC."""
-    greater = get_metric(metric).greater_is_better
-    return greater and metric not in EXPLAINED_VARIANCE_METRICS
+    info = get_metric(metric)
+    return info.greater_is_better and info.needs != "value"
 
 
 def largest_deficit(metric: str) -> float:

@@ -632,6 +632,8 @@ class Comparison:
 
         None if it holds none, or one with the same question and the same files.
         """
+        if not (folder / COMPARED).is_file():
+            return None
         try:
             plan = read_fields(ComparedPlan, read_sound(folder / COMPARED))
         except FieldError:

@@ -1,4 +1,4 @@
-"""Order in which the jobs of a comparison are computed, and their results.
+"""Jobs of a comparison, the order in which they are computed, and their results.
 
 Methods that each verdict needs come first, on all splits, then the others in the order
 of their list. Methods of the default list race in each training part
@@ -13,14 +13,19 @@ out if it would take too much of the time.
 
 from __future__ import annotations
 
+import copy
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
 from statistics import fmean, median
+from typing import Any
 
 import numpy as np
 
+from mtlrun.catalog.methods import Method
 from mtlrun.comparison.candidates import (
     POOLED_TREES,
     SINGLE_KERNEL_RIDGE,
@@ -30,6 +35,7 @@ from mtlrun.comparison.candidates import (
     is_smooth,
 )
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
+from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.racing import format_deficit, n_first_folds, race
 from mtlrun.comparison.verdict import (
     MULTITASK,
@@ -39,13 +45,27 @@ from mtlrun.comparison.verdict import (
     VERDICT_FAMILIES,
 )
 from mtlrun.data.dataset import Dataset
-from mtlrun.engine.job import HALVING, Job
+from mtlrun.data.sets.load import table_source_name
+from mtlrun.engine.job import (
+    HALVING,
+    TABLE,
+    DatasetRef,
+    Features,
+    Job,
+    JobBuilder,
+    Scoring,
+    Search,
+    searched_method,
+)
+from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.engine.record import Record
 from mtlrun.engine.run import Runner
-from mtlrun.metrics import get_metric
+from mtlrun.metrics.registry import get_metric
+from mtlrun.model.train import TrainingJob
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.status import NOT_CONVERGED
 from mtlrun.show.report_table import duration, show
+from mtlrun.utils.sizes import PLANNED, allow
 
 #: The race is left out if its searches would take more than this share of the time
 #: until the deadline.
@@ -63,6 +83,170 @@ MIN_FINISHED_SHARE = 0.02
 MethodSplit = tuple[str, int]
 #: Receives all results so far, after each fit.
 Finished = Callable[[list[ComparedMethod]], None]
+
+
+#: Records keep the scores of the test rows, from which verdicts are computed.
+KEEP = "predictions"
+
+
+@dataclass(frozen=True)
+class ComparisonJobs:
+    """Creation of the jobs of a comparison.
+
+    They have the keys of an experiment on the same table, so that ``mtlrun train`` with
+    the training file of the best method finds them.
+
+    Attributes
+    ----------
+    protocol : Protocol
+    dataset : Dataset
+        The table, with the fingerprint of its stored copy.
+    """
+
+    protocol: Protocol
+    dataset: Dataset
+
+    @cached_property
+    def _builder(self) -> JobBuilder:
+        return JobBuilder(
+            dataset=DatasetRef(self.dataset.id, {}, self.dataset.fingerprint),
+            source=table_source_name(self.dataset.options),
+            seed=self.protocol.seed,
+        )
+
+    def job(self, candidate: Candidate, trial: int) -> Job:
+        """Return the job that fits and scores a method on a split."""
+        (job,) = self._jobs(candidate, [trial])
+        return job
+
+    def _jobs(self, candidate: Candidate, trials: Iterable[int]) -> list[Job]:
+        return self._builder.jobs(
+            Method(candidate.estimator, params=candidate.params),
+            [replace(self.protocol.split, trial=trial) for trial in trials],
+            Scoring((self.protocol.metric,), keep=(KEEP,)),
+            features=Features(candidate.features or TABLE),
+            search=self._search(candidate),
+        )
+
+    def plan(
+        self, candidates: Sequence[Candidate], folder: Path, data_dir: Path | None
+    ) -> JobPlan:
+        """Return the jobs of some methods on all splits, stored below a folder.
+
+        Worker processes load the table from `data_dir`.
+        """
+        n_splits = self.protocol.n_splits
+        n_jobs = len(candidates) * n_splits * (1 + self.protocol.n_inner_folds)
+        name = self.dataset.title
+        allow(name, n_jobs, PLANNED, "results and folds", "Lower splits or folds.")
+        jobs = []
+        for candidate in candidates:
+            for job in self._jobs(candidate, range(n_splits)):
+                jobs.append((candidate.label, job))
+        return self.plan_of(jobs, folder, data_dir)
+
+    def plan_of(
+        self,
+        jobs: Iterable[tuple[str, Job]],
+        folder: Path,
+        data_dir: Path | None,
+    ) -> JobPlan:
+        """Return the plan of some jobs and their labels, stored below a folder."""
+        rows = []
+        for label, job in jobs:
+            row = PlannedJob(
+                reading="",
+                dataset=self.dataset.id,
+                value=None,
+                method=label,
+                trial=job.split.trial,
+                key=job.key,
+                job=job,
+            )
+            rows.append(row)
+        return JobPlan(
+            id=self._id,
+            rows=tuple(rows),
+            folder=folder,
+            output=folder,
+            data_dir=data_dir,
+            dataset=self.dataset,
+        )
+
+    def training(
+        self, candidate: Candidate, params: Mapping[str, Any] | None = None
+    ) -> TrainingJob:
+        """Return a method as a model to train, with the job of the first split.
+
+        Parameters
+        ----------
+        candidate : Candidate
+        params : mapping, optional
+            Parameters of the model that is fitted to all rows. Default: the parameters
+            that the search of the first split selects.
+        """
+        refit: bool | dict[str, Any] = dict(params) if params else True
+        method: dict[str, Any] = {
+            "estimator": candidate.estimator,
+            "params": dict(candidate.params),
+            "grid": copy.deepcopy(candidate.grid),
+            "select_with": dict(candidate.select_with),
+        }
+        if candidate.halving:
+            method["halving"] = True
+        if candidate.is_scored:
+            method["scored"] = True
+        config = {
+            "schema": 1,
+            "id": self._id,
+            "title": f"{candidate.label} on {self.dataset.title}",
+            "kind": "train",
+            "split": self.protocol.split.of_all_trials,
+            "metrics": [self.protocol.metric],
+            "features": candidate.features or TABLE,
+            "keep": [KEEP],
+            "seed": self.protocol.seed,
+            "selection": {
+                "folds": self.protocol.n_inner_folds,
+                "metric": self.protocol.metric,
+            },
+            "refit": refit,
+            "average": "task",
+            "dataset": {"id": self.dataset.id},
+            "method": method,
+        }
+        return TrainingJob(
+            job=self.job(candidate, 0),
+            id=self._id,
+            source=self.dataset.title,
+            dataset_name=self.dataset.id,
+            dataset_options={},
+            estimator=candidate.estimator,
+            refit=refit,
+            config=config,
+        )
+
+    @property
+    def _id(self) -> str:
+        return f"compare/{self.dataset.id}"
+
+    def _search(self, candidate: Candidate) -> Search | None:
+        """Return the search of a method, None if it needs none."""
+        if not candidate.grid and not candidate.is_scored:
+            return None
+        return Search(
+            grid=copy.deepcopy(candidate.grid),
+            folds=self.protocol.n_inner_folds,
+            metric=self.protocol.metric,
+            seed=0,
+            method=searched_method(
+                candidate.estimator, candidate.params, candidate.select_with
+            ),
+            on=HALVING if candidate.halving else "folds",
+        )
+
+
+# ---------------------------------------------------------------- their computation
 
 
 def ignore(_: object) -> None:
@@ -93,7 +277,7 @@ class CompareSchedule:
         Label -> usual seconds of a split, from `usual_seconds`.
     raced : sequence of str
         Labels of the methods that may be stopped after the first inner folds of a
-        training part, from `mtlrun.comparison.racing.raced_labels`.
+        training part, from `mtlrun.comparison.candidates.raced_labels`.
     is_probe : bool
         Whether only the first split of the methods that each verdict needs is computed,
         to see how long it takes.
@@ -196,7 +380,7 @@ class CompareSchedule:
         if self.pending:
             labels_by_number: dict[int, list[str]] = {}
             for label in self.entries:
-                n_missing = self._n_pending(label)
+                n_missing = sum(key[0] == label for key in self.pending)
                 if n_missing:
                     labels_by_number.setdefault(n_missing, []).append(label)
             n_splits = len(self.evaluation.rows)
@@ -366,7 +550,10 @@ class CompareSchedule:
         self, wave: Sequence[MethodSplit], pool: Pool, *, is_first: bool
     ) -> None:
         """Compute the jobs of a wave that were not stopped by the race."""
-        searched = [key for key in wave if not self._is_stopped(key)]
+        searched = []
+        for label, split in wave:
+            if split not in self.entries[label].stopped:
+                searched.append((label, split))
         self._take_stored([self.jobs[key] for key in searched])
         if is_first or not pool.has_started:
             # In this process, while the processes of the pool start. The first wave
@@ -433,18 +620,10 @@ class CompareSchedule:
                 f"ranked on the others alone (median distance): {', '.join(mostly)}"
             )
 
-    def _is_stopped(self, key: MethodSplit) -> bool:
-        label, split = key
-        return split in self.entries[label].stopped
-
     def _first_folds(self, job: Job) -> Job:
         """Return the job that searches the first inner folds alone."""
         assert job.search is not None
         return job.of_first_folds(n_first_folds(job.search.folds))
-
-    def _n_pending(self, label: str) -> int:
-        """Return the number of splits in which the result of a method is missing."""
-        return sum(key[0] == label for key in self.pending)
 
     def _is_pending(self, job: Job) -> bool:
         """Whether a result of a job is missing."""
@@ -470,7 +649,7 @@ class CompareSchedule:
             self.pending.remove((label, split))
             entry = self.entries[label]
             self._enter(entry, split, record)
-            if not self._n_pending(label):
+            if not any(key[0] == label for key in self.pending):
                 self.say(self._line(label, record))
             self._report()
         if time.monotonic() - self.reported > REPORT_SECONDS:
@@ -587,9 +766,10 @@ class CompareSchedule:
         jobs = {}
         for key, job in self.jobs.items():
             label, split = key
-            if not self._is_stopped(key):
+            entry = self.entries[label]
+            if split not in entry.stopped:
                 jobs[key] = job
-            elif split in self.entries[label].scores:
+            elif split in entry.scores:
                 jobs[key] = self._first_folds(job)
         return jobs
 

@@ -32,7 +32,9 @@ from mtlrun.estimators.baselines import (
 )
 from mtlrun.estimators.inputs import takes_groups, task_codes
 from mtlrun.estimators.params import check_params
-from mtlrun.metrics import Metric, average, get_metric, labels_from_scores
+from mtlrun.metrics.classification import labels_from_scores
+from mtlrun.metrics.inputs import average
+from mtlrun.metrics.registry import get_metric
 from mtlrun.problem.taskdata import TaskData, is_sparse
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -297,39 +299,38 @@ class TrainTestData:
         how : {"task", "sample"}
             Average over tasks: each task counts equally, or by its number of rows.
         """
-        results = {}
-        for name in metrics:
-            results[name] = self._score(estimator, get_metric(name), scores, how)
-        return results
-
-    def _score(
-        self, estimator: Any, metric: Metric, scores: np.ndarray, how: str
-    ) -> Scores:
-        values = scores
-        if metric.needs == "label":
-            values = self._labels(estimator, scores)
+        test = self.test
         options: dict[str, Any] = {}
-        if self.test.task_id is not None:
-            tasks = range(self.test.n_tasks)
-            options = {"task_id": self.test.task_id, "tasks": tasks}
-        if metric.task_variance:
-            options["variance"] = self.variance
-        if metric.shrinks_variance:
-            options["variance"] = self.shrunken_variance
-        weights = self.test.source.get(WEIGHT)
-        per_task = metric(self.test.y, np.asarray(values), weights=weights, **options)
-        # Other tasks predict new tasks, which have no training labels.
-        if metric.name in NEEDS_BOTH_CLASSES and NEW_TASK not in self.test.source:
-            per_task = np.where(self.one_class, np.nan, per_task)
-        observed = (~np.isnan(self.test.y)).astype(float)
+        if test.task_id is not None:
+            options = {"task_id": test.task_id, "tasks": range(test.n_tasks)}
+        weights = test.source.get(WEIGHT)
+        observed = (~np.isnan(test.y)).astype(float)
         if weights is not None:
             observed *= weights if observed.ndim == 1 else weights[:, np.newaxis]
         # The number of targets of each task, or the sum of their weights.
-        sizes = self.test.sum_by_task(observed)
-        mean, undefined = average(
-            per_task, sizes, "sample" if how == "sample" else "task"
-        )
-        return Scores(mean, undefined, per_task)
+        sizes = test.sum_by_task(observed)
+        results = {}
+        for name in metrics:
+            metric = get_metric(name)
+            values = scores
+            if metric.needs == "label":
+                values = self._labels(estimator, scores)
+            variance: dict[str, Any] = {}
+            if metric.task_variance:
+                variance["variance"] = self.variance
+            if metric.shrinks_variance:
+                variance["variance"] = self.shrunken_variance
+            per_task = metric(
+                test.y, np.asarray(values), weights=weights, **options, **variance
+            )
+            # Other tasks predict new tasks, which have no training labels.
+            if name in NEEDS_BOTH_CLASSES and NEW_TASK not in test.source:
+                per_task = np.where(self.one_class, np.nan, per_task)
+            mean, undefined = average(
+                per_task, sizes, "sample" if how == "sample" else "task"
+            )
+            results[name] = Scores(mean, undefined, per_task)
+        return results
 
     def _labels(self, estimator: Any, scores: np.ndarray) -> np.ndarray:
         """Return the predicted labels of the test rows."""

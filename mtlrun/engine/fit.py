@@ -16,7 +16,7 @@ import statistics
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -31,7 +31,7 @@ from sklearn.utils.validation import has_fit_parameter
 from threadpoolctl import threadpool_limits
 
 from mtlrun.catalog.analysis import AnalysisResult, analysis_path
-from mtlrun.catalog.method import without_empty
+from mtlrun.catalog.methods import without_empty
 from mtlrun.catalog.registry import build, load_class
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows
@@ -39,6 +39,9 @@ from mtlrun.engine.environment import host_info
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import (
     HALVING,
+    TABLE_KINDS,
+    TABLE_WITH_ELAPSED,
+    TABLE_WITH_LEVELS,
     Features,
     Job,
     Timing,
@@ -54,7 +57,7 @@ from mtlrun.engine.record import (
     candidates,
 )
 from mtlrun.errors import DataError, listed, one_line
-from mtlrun.metrics import get_metric
+from mtlrun.metrics.registry import get_metric
 from mtlrun.parallel.status import NOT_CONVERGED, OK
 from mtlrun.utils.io import sha256_json, stored_fields
 from mtlrun.utils.plugins import import_named
@@ -115,12 +118,10 @@ def fit_job(
     part, step = prepare_rows(job, data)
     params = with_params(job.method.params, best_params or {})
     timing = job.scoring.timing or UNTIMED
-
-    def make_model() -> Any:
-        return build({"estimator": job.method.estimator, "params": params})
+    method = {"estimator": job.method.estimator, "params": params}
 
     with limited_threads(timing.threads):
-        fit = _timed_fit(make_model, job, part, timing)
+        fit = _timed_fit(method, job, part, timing)
         predict_start = time.perf_counter()
         # Timed predictions include reading the rows, which other jobs share.
         test_scores = part.predict(fit.model, many=not job.timed)
@@ -160,7 +161,7 @@ def fit_job(
         counts=counts,
         seconds=seconds,
         solver={**stored_fields(solver), **_structure(fit.model, part)},
-        environment={**timing.plain, **asdict(host_info())},
+        environment={**stored_fields(timing), **asdict(host_info())},
         result={"tasks": list(data.tasks)},
     )
     return Fitted(fit.model, step, part, test_scores, record)
@@ -222,7 +223,7 @@ def train_test_data(job: Job, data: Dataset) -> tuple[TrainTestData, Any]:
     step : transformer or None
         Feature step, fitted to the training rows.
     """
-    train, validation, test = split_rows(data, **job.split.plain)
+    train, validation, test = split_rows(data, **stored_fields(job.split))
     if job.fold is not None and job.search is not None:
         if job.search.on == "validation":
             test = validation
@@ -329,9 +330,9 @@ def with_last_columns(data: Dataset, features: Features | None) -> Dataset:
     """Return a data set with the columns that a feature step adds at the end."""
     if features is None:
         return data
-    if features.has_levels:
+    if features.kind == TABLE_WITH_LEVELS:
         return data.with_levels()
-    if features.has_elapsed:
+    if features.kind == TABLE_WITH_ELAPSED:
         return data.with_elapsed()
     return data
 
@@ -381,7 +382,7 @@ def make_step(features: Features, data: Dataset) -> Any:
     DataError
         If columns hold text, which only steps of tables can use.
     """
-    if features.is_table:
+    if features.kind in TABLE_KINDS:
         from mtlrun.features.table import table_step
 
         return table_step(data)
@@ -397,7 +398,7 @@ def make_step(features: Features, data: Dataset) -> Any:
 
     if features.kind == "one-hot":
         return WeightedDegree(degree=1).set_output(transform="default")
-    options = dict(features.plain)
+    options = stored_fields(features)
     del options["kind"]
     return WeightedDegree(**options).set_output(transform="default")
 
@@ -458,7 +459,7 @@ class _TimedFit:
 
 
 def _timed_fit(
-    make_model: Callable[[], Any], job: Job, part: TrainTestData, timing: Timing
+    method: Mapping[str, Any], job: Job, part: TrainTestData, timing: Timing
 ) -> _TimedFit:
     """Fit `timing.repeats` times, and measure the seconds of each fit.
 
@@ -475,7 +476,7 @@ def _timed_fit(
     )
     if timing.warmup and warm_key not in _warm_keys:
         with collect_warnings():
-            part.fit(make_model())
+            part.fit(build(method))
     _warm_keys.add(warm_key)
     # A timed fit includes reading the rows. Other fits share the rows that are read.
     fit = part.fit if job.timed else part.rows.fit
@@ -483,7 +484,7 @@ def _timed_fit(
     all_seconds = []
     all_warnings = []
     for _ in range(timing.repeats):
-        model = make_model()
+        model = build(method)
         with collect_warnings() as texts:
             # As `timeit`, measure without garbage collection.
             was_enabled = gc.isenabled()

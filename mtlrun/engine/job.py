@@ -19,18 +19,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from mtlrun.catalog.method import Method, without_empty
 from mtlrun.catalog.methods import (
+    Method,
     Versions,
     complete,
     method_paths,
     resolved_method,
     versions_of,
     with_seed,
+    without_empty,
 )
 from mtlrun.engine.environment import made_by
-from mtlrun.engine.packed import search_key
-from mtlrun.engine.record import JobKind, Record, SearchResult, candidates
+from mtlrun.engine.record import (
+    JobKind,
+    Record,
+    SearchResult,
+    candidates,
+    search_key,
+)
 from mtlrun.utils.io import (
     derive_seed,
     is_json_number,
@@ -110,14 +116,9 @@ class Split:
     validation: float | None = None
 
     @property
-    def plain(self) -> dict[str, Any]:
-        """Fields that are set."""
-        return stored_fields(self)
-
-    @property
     def of_all_trials(self) -> dict[str, Any]:
         """Fields that are set, without the trial and its seed."""
-        fields = self.plain.items()
+        fields = stored_fields(self).items()
         return {name: value for name, value in fields if name not in ("trial", "seed")}
 
 
@@ -137,26 +138,6 @@ class Features:
     degree: int | None = None
     normalize: bool | None = None
     hash_bits: int | None = None
-
-    @property
-    def is_table(self) -> bool:
-        """Whether X holds columns of a table: numbers, words and empty cells."""
-        return self.kind in TABLE_KINDS
-
-    @property
-    def has_levels(self) -> bool:
-        """Whether columns of further groups follow the features."""
-        return self.kind == TABLE_WITH_LEVELS
-
-    @property
-    def has_elapsed(self) -> bool:
-        """Whether the time since the first row of the task follows the features."""
-        return self.kind == TABLE_WITH_ELAPSED
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """Fields that are set."""
-        return stored_fields(self)
 
 
 #: Value of `Search.on`: only the better half of the candidates goes on after each fold.
@@ -241,11 +222,6 @@ class Timing:
     threads: int = 1
     warmup: bool = True
 
-    @property
-    def plain(self) -> dict[str, Any]:
-        """All fields."""
-        return stored_fields(self)
-
 
 @dataclass(frozen=True)
 class Scoring:
@@ -273,7 +249,7 @@ class Scoring:
             "metrics": list(self.metrics),
             "average": self.average,
             "keep": list(self.keep),
-            "timing": _dict_of(self.timing),
+            "timing": self.timing and stored_fields(self.timing),
         }
         return without_empty(fields)
 
@@ -334,11 +310,11 @@ class Job:
                 keys = [fold.key for fold in self.folds]
                 search |= {"method": self.search.method.plain, "keys": keys}
         fields = {
-            "dataset": _dict_of(self.dataset),
-            "split": self.split.plain,
+            "dataset": self.dataset and self.dataset.plain,
+            "split": stored_fields(self.split),
             "method": self.method.plain,
             "scoring": self.scoring.plain,
-            "features": _dict_of(self.features),
+            "features": self.features and stored_fields(self.features),
             "search": search,
             "fold": self.fold,
         }
@@ -470,10 +446,6 @@ def with_params(
         else:
             result[name] = copy.deepcopy(value)
     return result
-
-
-def _dict_of(part: DatasetRef | Features | Timing | None) -> dict[str, Any] | None:
-    return None if part is None else part.plain
 
 
 def job_seed(base: int, dataset_id: str, *purpose: object) -> int:
@@ -651,7 +623,7 @@ def choice_of(job: Job, folds: Iterable[Record]) -> SearchResult:
     """Return the result of the search of a job, computed from the records of its
     folds.
     """
-    from mtlrun.metrics import get_metric
+    from mtlrun.metrics.registry import get_metric
 
     assert job.search is not None
     records = list(folds)

@@ -22,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from mtlrun.engine.record import Record, ResultKey, Seconds
+from mtlrun.engine.record import Record, ResultKey, Seconds, search_key
 from mtlrun.utils.io import (
     DIGEST,
     open_regular,
@@ -186,8 +186,6 @@ def unpack(path: Path) -> Packed:
         if hashlib.sha256(text).hexdigest().encode() != digest:
             raise ValueError("the content does not match its digest")
         return _unpacked(path.name, read_fields(_Content, json.loads(text)))
-    except (FileNotFoundError, NotADirectoryError):
-        return Packed()
     except (OSError, EOFError, ValueError, lzma.LZMAError) as error:
         raise ValueError(f"{path.name} is damaged: {error}") from None
     except (
@@ -268,14 +266,6 @@ def without_plan(info: Mapping[str, Any]) -> dict[str, Any]:
 def is_without_plan(info: Mapping[str, Any]) -> bool:
     """Whether the plan of ``run.json`` has moved to the file of records."""
     return info.get("plan") == PACKED
-
-
-def with_plan(info: Mapping[str, Any], packed: Packed) -> dict[str, Any]:
-    """Return the content of ``run.json`` with the fields that have moved, if any."""
-    if not is_without_plan(info) or not packed.plan:
-        return dict(info)
-    rest = {name: value for name, value in info.items() if name != "plan"}
-    return {**rest, **packed.plan}
 
 
 def needed_plan(info: Mapping[str, Any], records: Collection[str]) -> dict[str, Any]:
@@ -536,11 +526,6 @@ def fold_keys(inputs: Mapping[str, Any], versions: Mapping[str, Any]) -> list[st
         content = {**fold, "search": fold_search, "fold": number}
         keys.append(sha256_plain([content, versions]))
     return keys
-
-
-def search_key(folds: Iterable[str]) -> str:
-    """Return the key of a search, given the keys of its folds."""
-    return hashlib.sha256("".join(folds).encode()).hexdigest()
 
 
 def _without_keys(record: Record) -> dict[str, Any]:

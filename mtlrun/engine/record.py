@@ -601,3 +601,8 @@ def candidates(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """Return all combinations of a grid; the last parameter varies fastest."""
     combinations = itertools.product(*grid.values())
     return [dict(zip(grid, values, strict=True)) for values in combinations]
+
+
+def search_key(folds: Iterable[str]) -> str:
+    """Return the key of a search, given the keys of its folds."""
+    return hashlib.sha256("".join(folds).encode()).hexdigest()

@@ -7,30 +7,43 @@ soon as it is computed, so an interrupted run continues where it stopped.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mtlrun.engine.compute import compute_jobs
 from mtlrun.engine.environment import command_line, host_info, imported_source, now
 from mtlrun.engine.job import Job, choice_of
-from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
-from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds, candidates
+from mtlrun.engine.record import (
+    JobKind,
+    Record,
+    SearchResult,
+    Seconds,
+    candidates,
+    search_key,
+)
 from mtlrun.engine.store import Store, is_settled
 from mtlrun.engine.stored import AGAIN
 from mtlrun.errors import DataError, counted
-from mtlrun.parallel.outcome import Outcome, WorkItem
+from mtlrun.parallel.outcome import Outcome, WorkItem, attempt
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.progress import Progress
 from mtlrun.parallel.status import DONE, FAILED, OK, TIMEOUT
+from mtlrun.utils.io import canonical_json
 from mtlrun.utils.processes import exclusive_lock, timing_lock
 from mtlrun.utils.temporary import tidy_folders
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from mtlrun.data.dataset import Dataset
 
 #: Remedy when the run folder cannot be written.
 CANNOT_WRITE_REMEDY = "Free some space, or choose another folder with --output; finished results are kept."
@@ -554,7 +567,15 @@ class Runner:
             for job in jobs:
                 if pool.is_past_deadline:
                     return
-                self._start(job)
+                name = self._name(job)
+                self.tries[job.key] += 1
+                if job.timed and self.store.shared():
+                    self.disturbed.add(job.key)
+                try:
+                    self.store.read(job.key)
+                except ValueError as error:
+                    self.progress.message(f"recomputing {name}: {error}")
+                self.progress.begin(name)
                 choice = self.choices.get(job.key, SearchResult())
                 yield job, choice.chosen
 
@@ -574,16 +595,6 @@ class Runner:
         n_batches = MIN_BATCHES_PER_WORKER * max(len(pool.workers), 1)
         n_in_time = int(BATCH_SECONDS / max(self.last_seconds, 1e-3))
         return max(1, min(math.ceil(n_jobs / n_batches), n_in_time))
-
-    def _start(self, job: Job) -> None:
-        self.tries[job.key] += 1
-        if job.timed and self.store.shared():
-            self.disturbed.add(job.key)
-        try:
-            self.store.read(job.key)
-        except ValueError as error:
-            self.progress.message(f"recomputing {self._name(job)}: {error}")
-        self.progress.begin(self._name(job))
 
     def _record(self, job: Job, outcome: Outcome, pool: Pool) -> Record:
         """Return the record of a job, and store its scores if there are any."""
@@ -722,3 +733,99 @@ def _note(record: Record) -> str:
     if len(numbers) > MAX_SHOWN_METRICS:
         numbers = [*numbers[:MAX_SHOWN_METRICS], "..."]
     return ", ".join(numbers)
+
+
+# ---------------------------------------------------------------- in a worker
+
+
+def compute_jobs(
+    jobs: Sequence[tuple[Job, dict[str, Any] | None]],
+    data_dir: str | None,
+    dataset: Dataset | None = None,
+) -> list[Outcome]:
+    """Compute jobs one after the other.
+
+    Parameters
+    ----------
+    jobs : sequence of (Job, dict or None)
+        Each job with the parameters that its search selected.
+    data_dir : str or None
+        Folder of the data sets.
+    dataset : Dataset, optional
+        Data set of all jobs, if it is in memory.
+    """
+    return [
+        attempt(compute_job, job, best_params, data_dir, dataset)
+        for job, best_params in jobs
+    ]
+
+
+def compute_job(
+    job: Job,
+    best_params: dict[str, Any] | None,
+    data_dir: str | None,
+    dataset: Dataset | None = None,
+) -> tuple[Record, np.ndarray | None]:
+    """Compute a job.
+
+    Parameters
+    ----------
+    job : Job
+    best_params : dict or None
+        Parameters that the search of the job selected.
+    data_dir : str or None
+        Folder of the data sets.
+    dataset : Dataset, optional
+        Data set of the job, if it is in memory.
+
+    Returns
+    -------
+    record : Record
+    scores : ndarray or None
+        Scores of the test rows, if the job keeps them.
+    """
+    data = dataset
+    if data is None and job.dataset is not None:
+        options = canonical_json(job.dataset.options)
+        data = loaded(job.dataset.id, options, job.dataset.fingerprint, data_dir)
+    # Imported here because it takes seconds: it loads scikit-learn.
+    from mtlrun.engine.fit import fit_job, run_analysis, score_candidates
+
+    if job.kind == JobKind.ANALYSIS:
+        return run_analysis(job, data), None
+    assert data is not None
+    if job.kind == JobKind.FOLD:
+        return score_candidates(job, data), None
+    fitted = fit_job(job, data, best_params)
+    if "predictions" in job.scoring.keep:
+        return fitted.record, fitted.scores
+    return fitted.record, None
+
+
+@lru_cache(maxsize=2)
+def loaded(name: str, options: str, fingerprint: str, data_dir: str | None) -> Dataset:
+    """Return a data set, and keep it in memory until two others have been loaded.
+
+    Parameters
+    ----------
+    name : str
+    options : str
+        Options of the data set as canonical JSON, which is hashable.
+    fingerprint : str
+        Fingerprint that the data had when the jobs were planned.
+    data_dir : str or None
+
+    Raises
+    ------
+    DataError
+        If the data now have another fingerprint.
+    """
+    from mtlrun.data.sets.load import load_dataset
+
+    dataset = load_dataset(name, data_dir=data_dir, **json.loads(options))
+    if dataset.fingerprint != fingerprint:
+        raise DataError(
+            f"the files of {name} changed since the results were planned",
+            "Run the command again.",
+        )
+    return dataset

@@ -176,7 +176,7 @@ class Store:
 
         They are needed only if the folder ``cells`` does not have them.
         """
-        if self.folder is None:
+        if self.folder is None or not os.path.exists(self.folder / PACKED):
             return Packed()
         try:
             return unpack(self.folder / PACKED)

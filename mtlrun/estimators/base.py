@@ -50,7 +50,8 @@ from mtlrun.estimators.params import (
     Unseen,
     check_params,
 )
-from mtlrun.metrics import accuracy_per_task, r2_per_task
+from mtlrun.metrics.classification import accuracy_per_task
+from mtlrun.metrics.regression import r2_per_task
 from mtlrun.problem import memory
 from mtlrun.problem.quadratic import BADLY_SCALED
 from mtlrun.problem.result import SolverResult

@@ -27,6 +27,7 @@ from mtlrun.data.reading.frames import (
     ordered_columns,
     plain_ids,
     plain_values,
+    take,
     take_column,
 )
 from mtlrun.data.roles.weights import weighted_moments
@@ -46,9 +47,9 @@ from mtlrun.estimators.inputs import (
     warn_of_row_order,
 )
 from mtlrun.estimators.params import NamedParameters
-from mtlrun.metrics import accuracy_per_task, r2_per_task
+from mtlrun.metrics.classification import accuracy_per_task
+from mtlrun.metrics.regression import r2_per_task
 from mtlrun.problem import memory
-from mtlrun.utils.rows import take
 
 Array = np.ndarray
 

@@ -28,12 +28,13 @@ from mtlrun.data.reading.frames import (
     ordered_columns,
     plain_ids,
     plain_values,
+    take,
     take_column,
 )
 from mtlrun.data.reading.odd_columns import NAME_DECIMALS
-from mtlrun.metrics import average, seen_rows
+from mtlrun.metrics.inputs import average
+from mtlrun.metrics.scorer import seen_rows
 from mtlrun.problem.taskdata import Array, TaskData, as_weights
-from mtlrun.utils.rows import take
 from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
 Metric = Callable[..., Array]

@@ -17,6 +17,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.utils.validation import check_is_fitted
 
 from mtlrun.data.groups import group_folds, strata_of
+from mtlrun.data.reading.frames import take
 from mtlrun.estimators.inputs import (
     KeepsGroups,
     check_columns,
@@ -24,7 +25,6 @@ from mtlrun.estimators.inputs import (
     weighted_rows,
 )
 from mtlrun.estimators.params import NamedParameters
-from mtlrun.utils.rows import take
 
 Array = np.ndarray
 

@@ -13,8 +13,7 @@ from mtlrun.errors import ConfigError, UserError
 from mtlrun.lab.experiment.catalogue import CatalogueEntry, catalogue
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.experiment.spec import TRAIN, Experiment
-from mtlrun.lab.plan import Plan, plan
-from mtlrun.lab.row_filters import NoMatchError, OnlyError
+from mtlrun.lab.plan import NoMatchError, OnlyError, Plan, plan
 
 #: Key of `--only` that selects artefacts; the other keys select jobs.
 ARTEFACT = "artefact"

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from mtlrun.catalog.interfaces import interface
-from mtlrun.catalog.method import Method, without_empty
 from mtlrun.catalog.methods import (
+    Method,
     Versions,
+    analysis_parameters,
+    complete,
+    has_parameter,
     published_hash,
     quantities_of,
+    without_empty,
 )
 from mtlrun.data.sets.cards import load_card
 from mtlrun.data.sets.files import data_directory
@@ -39,26 +44,31 @@ from mtlrun.engine.job import (
     Split,
     Timing,
     searched_method,
+    with_params,
 )
 from mtlrun.engine.packed import needed_plan
 from mtlrun.engine.plan import JobPlan, PlannedJob
 from mtlrun.engine.record import DIGEST_LENGTH, ResultKey
+from mtlrun.engine.run import loaded
 from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import COMPARED, MODEL_FILE, RUN_FILE, read_sound
-from mtlrun.errors import ConfigError, UnknownNameError
+from mtlrun.errors import ConfigError, UnknownNameError, suggest
+from mtlrun.lab.experiment.catalogue import name_of
 from mtlrun.lab.experiment.checks import read_curves
 from mtlrun.lab.experiment.spec import (
     PUBLISHED,
+    DatasetSpec,
     Experiment,
     FeatureStep,
     MethodSpec,
     Spec,
+    SplitSpec,
+    Sweep,
     plain_grid,
 )
-from mtlrun.lab.row_filters import ALL_INTERPRETATIONS, in_interpretation, matching
-from mtlrun.lab.scenarios import Scenario, scenarios
 from mtlrun.lab.stored import read_sound_plan
-from mtlrun.utils.io import as_list, file_json, jsonable, sealed
+from mtlrun.show.report_table import show
+from mtlrun.utils.io import as_list, canonical_json, file_json, jsonable, sealed
 from mtlrun.utils.sizes import PLANNED, allow
 
 OUTPUT = Path("results/runs")
@@ -242,9 +252,12 @@ def plan(
                     key for key in earlier_keys.get(row.name, ()) if key != row.key
                 ]
                 rows.append(replace(row, was=others[0] if others else None))
-    are_interpreted = in_interpretation(experiment, rows, interpretation)
+    check_interpretation(experiment, interpretation)
+    # Rows of the main interpretation do not name it.
+    selected = interpretation
+    if interpretation in (None, experiment.interpretation):
+        selected = ""
     are_matching = matching(rows, only or ())
-    selection = zip(rows, are_interpreted, are_matching, strict=True)
     spec = experiment.spec
     limit = None
     if spec.limits:
@@ -255,8 +268,11 @@ def plan(
     return Plan(
         id=experiment.id,
         rows=tuple(
-            replace(row, wanted=is_interpreted and is_matching)
-            for row, is_interpreted, is_matching in selection
+            replace(
+                row,
+                wanted=is_matching and selected in (ALL_INTERPRETATIONS, row.reading),
+            )
+            for row, is_matching in zip(rows, are_matching, strict=True)
         ),
         folder=folder,
         output=output,
@@ -585,3 +601,326 @@ def unused_jobs(output: Path) -> list[str]:
             search = record.inputs.get("search") or {}
             folds |= {str(fold) for fold in search.get("keys") or ()}
     return sorted(keys - used - folds)
+
+
+# ------------------------------------------------------------- scenarios
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Data and protocol on which methods are compared: one table of the report.
+
+    Attributes
+    ----------
+    index : int
+        Position of the data set in the file.
+    name : str
+        Label in tables: the label of the data set, in a sweep with the value of the
+        axis.
+    dataset : DatasetSpec or None
+        None for analyses of published numbers.
+    split : SplitSpec or None
+        None for analyses.
+    trials : int
+        Number of splits, or of repeats of an analysis.
+    metrics : list of str
+    features : FeatureStep
+        Step that is learned on the training rows (on all rows, for analyses).
+    methods : tuple of MethodSpec
+    axis : dict
+        ``{"of": label of the data set, "value": value of the axis}``; empty without a
+        sweep.
+    """
+
+    index: int
+    name: str
+    dataset: DatasetSpec | None
+    split: SplitSpec | None
+    trials: int
+    metrics: list[str]
+    features: FeatureStep
+    methods: tuple[MethodSpec, ...]
+    axis: dict[str, Any]
+
+
+def scenarios(spec: Spec) -> list[Scenario]:
+    """Return the scenarios of an experiment in the order of its tables.
+
+    There is one for each data set. In a sweep, there is one for each data set and value
+    of the axis.
+    """
+    all_scenarios = []
+    for index, dataset in enumerate(spec.datasets or [None]):
+        name = PUBLISHED
+        split = spec.split
+        metrics = spec.metrics
+        features = spec.features
+        methods = spec.methods
+        if dataset is not None:
+            name = dataset.name
+            split = dataset.split or split
+            metrics = dataset.metrics or metrics
+            features = dataset.features or features
+            names = {dataset.id, dataset.name}
+            methods = [
+                method
+                for method in methods
+                if method.datasets is None or names & set(method.datasets)
+            ]
+        trials = spec.repeats
+        if split is not None:
+            trials = split.n_trials
+        scenario = Scenario(
+            index=index,
+            name=name,
+            dataset=dataset,
+            split=split,
+            trials=trials,
+            metrics=metrics,
+            features=features,
+            methods=tuple(methods),
+            axis={},
+        )
+        if spec.sweep is None:
+            all_scenarios.append(scenario)
+            continue
+        left_out = spec.sweep.leave_out.get(name, [])
+        for value in spec.sweep.values:
+            if value not in left_out:
+                all_scenarios.append(_at_value(scenario, spec.sweep, value))
+    return all_scenarios
+
+
+def _at_value(scenario: Scenario, sweep: Sweep, value: object) -> Scenario:
+    """Return a scenario at one value of the axis of a sweep.
+
+    Methods take the value for the parameters of the axis that they have.
+    """
+    dataset = scenario.dataset
+    if dataset is not None and sweep.option is not None:
+        fields = {**dataset.model_dump(), sweep.option: value}
+        dataset = DatasetSpec.model_validate(fields)
+    split = scenario.split
+    if split is not None and sweep.split is not None:
+        split = split.model_copy(update={sweep.split: value})
+    names = sweep.params or []
+    methods = []
+    for method in scenario.methods:
+        params = method.params
+        if method.measure:
+            valid_names = analysis_parameters(method.measure)
+            # None means that the analysis accepts any parameter.
+            values = {
+                n: value for n in names if valid_names is None or n in valid_names
+            }
+            params = {**params, **values}
+        else:
+            complete_params = complete(method.estimator, params)
+            values = {}
+            for name in names:
+                if has_parameter(method.estimator, complete_params, name):
+                    values[name] = value
+            if values:
+                # ``base__alpha`` may belong to an estimator that is a default.
+                params = with_params(complete_params, values)
+        methods.append(method.model_copy(update={"params": params}))
+    return replace(
+        scenario,
+        name=f"{scenario.name} ({sweep.name} {show(value)})",
+        dataset=dataset,
+        split=split,
+        methods=tuple(methods),
+        axis={"of": scenario.name, "value": value},
+    )
+
+
+# ------------------------------------------------------------- selected rows
+
+#: In place of the name of an interpretation.
+ALL_INTERPRETATIONS = "all"
+
+
+class OnlyError(ConfigError):
+    """An `only` that is wrong for every experiment."""
+
+
+class NoMatchError(ConfigError):
+    """A pattern of `only` that matches nothing in the experiment."""
+
+
+def check_interpretation(experiment: Experiment, interpretation: str | None) -> None:
+    """Refuse an interpretation that an experiment does not have.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    interpretation : str or None
+        Name of an interpretation, or ``all``; None for the main one.
+
+    Raises
+    ------
+    ConfigError
+        If the experiment has no such interpretation, or none at all.
+    """
+    if interpretation is None:
+        return
+    names = experiment.spec.readings
+    experiment_name = name_of(experiment.source)
+    if not names and interpretation != ALL_INTERPRETATIONS:
+        raise ConfigError(
+            f"{experiment_name}: has no interpretations",
+            "Run it without --interpretation.",
+        )
+    valid_names = [*names, ALL_INTERPRETATIONS]
+    if interpretation not in valid_names:
+        raise UnknownNameError(
+            f"interpretation of {experiment_name}:", interpretation, valid_names
+        )
+
+
+def matching(rows: Sequence[PlannedJob], only: Iterable[str]) -> list[bool]:
+    """Return for each row whether it matches `only`.
+
+    A row matches if, for each key in `only`, it matches one of the patterns.
+
+    Parameters
+    ----------
+    rows : sequence of PlannedJob
+    only : iterable of str
+        Texts such as ``method=LADM*,dataset=enron``.
+
+    Raises
+    ------
+    OnlyError
+        For a part that is not ``key=pattern``, or has an unknown key.
+    NoMatchError
+        For a pattern that matches no row.
+    """
+    labels = []
+    for row in rows:
+        labels.append(
+            {"dataset": row.dataset, "method": row.method, "trial": str(row.trial)}
+        )
+    patterns: dict[str, list[str]] = {}
+    for text in only:
+        for part in _parts(text, labels):
+            key, pattern = _parse(part, labels)
+            patterns.setdefault(key, []).append(pattern)
+    are_matching = []
+    for row_labels in labels:
+        is_matching = True
+        for key, alternatives in patterns.items():
+            label = row_labels[key]
+            is_matching &= any(_matches(label, pattern) for pattern in alternatives)
+        are_matching.append(is_matching)
+    return are_matching
+
+
+def _parts(text: str, labels: Sequence[Mapping[str, str]]) -> list[str]:
+    """Split ``method=A,dataset=B`` at commas, but not a label with commas."""
+    key, _, label = text.partition("=")
+    key = key.strip()
+    label = label.strip()
+    for row_labels in labels:
+        if row_labels.get(key) == label:
+            return [text]
+    return text.split(",")
+
+
+def _parse(part: str, labels: Sequence[Mapping[str, str]]) -> tuple[str, str]:
+    """Return the key and pattern of ``key=pattern``; raise as `matching`."""
+    key, equals, pattern = part.partition("=")
+    key = key.strip()
+    pattern = pattern.strip()
+    if not equals:
+        raise OnlyError(
+            f"--only {part}: must be key=pattern",
+            "for instance --only method=LADM*,dataset=enron",
+        )
+    if labels and key not in labels[0]:
+        raise OnlyError(
+            f"--only {key}=...: unknown key {key!r}", f"Known: {', '.join(labels[0])}."
+        )
+    candidates = list(dict.fromkeys(row_labels[key] for row_labels in labels))
+    if not any(_matches(label, pattern) for label in candidates):
+        near = suggest(pattern, candidates)
+        hint = f"Known: {', '.join(candidates)}."
+        if near:
+            hint = f"Did you mean {' or '.join(map(repr, near))}?"
+        raise NoMatchError(f"--only {key}={pattern}: matches no {key}", hint)
+    return key, pattern
+
+
+def _matches(label: str, pattern: str) -> bool:
+    return fnmatchcase(label.lower(), pattern.lower())
+
+
+# ------------------------------------------------------------- scales of columns
+# Iterative solvers converge slowly on columns that differ widely in scale.
+
+#: Ratio of standard deviations of two columns from which on a run warns.
+MAX_SCALE_RATIO = 1000.0
+
+
+def scale_ratio(X: Any) -> float:
+    """Return the largest standard deviation of a column over the smallest one.
+
+    Constant columns do not count; without other columns, the ratio is 1.
+
+    Parameters
+    ----------
+    X : ndarray or sparse matrix of shape (n, d)
+    """
+    # A run without missing jobs looks at no data, and need not wait for these.
+    import numpy as np
+    from scipy import sparse
+
+    means = np.asarray(X.mean(axis=0), dtype=float).ravel()
+    if sparse.issparse(X):
+        squares = np.asarray(X.multiply(X).mean(axis=0), dtype=float).ravel()
+        stds = np.sqrt(np.maximum(squares - means**2, 0.0))
+    else:
+        stds = np.asarray(X, dtype=float).std(axis=0)
+    # The standard deviation of a constant column is rounding error, not always 0.
+    varies = stds > 1e-9 * np.abs(means)
+    if not varies.any():
+        return 1.0
+    return float(stds[varies].max() / stds[varies].min())
+
+
+def scale_warnings(plan: Plan) -> list[str]:
+    """Return a line per data set whose columns differ widely and are used as they are.
+
+    Only files of users are looked at, and only data sets of jobs that are not finished:
+    an experiment of a paper uses its data as the paper did.
+    """
+    experiment = plan.experiment
+    if experiment.source == f"configs/{experiment.id}.yaml":
+        return []
+    store = plan.store()
+    jobs: dict[str, Job] = {}
+    for row in plan.wanted:
+        job = row.job
+        is_scaled = job.features is not None
+        if job.dataset is None or is_scaled or store.has(row.key):
+            continue
+        jobs.setdefault(job.dataset.id, job)
+    data_dir = None
+    if plan.data_dir is not None:
+        data_dir = str(plan.data_dir)
+    lines = []
+    for name, job in jobs.items():
+        reference = job.dataset
+        assert reference is not None
+        options = canonical_json(reference.options)
+        data = loaded(name, options, reference.fingerprint, data_dir)
+        if data.strings:
+            continue
+        ratio = scale_ratio(data.X)
+        if ratio > MAX_SCALE_RATIO:
+            lines.append(
+                f"columns of {name} differ in scale by a factor of {ratio:.0e}, so "
+                "solvers converge slowly or not at all; 'features: standardize' in "
+                "the file scales them"
+            )
+    return lines

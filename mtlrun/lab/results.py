@@ -20,12 +20,11 @@ from mtlrun.engine.store import Store, write_new
 from mtlrun.engine.stored import AGAIN, RUN_FILE, read_raw
 from mtlrun.errors import DataError, with_arguments
 from mtlrun.lab.experiment.load import load_experiment
-from mtlrun.lab.plan import Plan, plan
+from mtlrun.lab.plan import Plan, plan, scale_warnings
 from mtlrun.lab.report.build import Report, build_report
 from mtlrun.lab.report.figures import FIGURES
 from mtlrun.lab.report.formats import FORMATS, write_report
 from mtlrun.lab.report.run import Run, storable_tests
-from mtlrun.lab.scales import scale_warnings
 from mtlrun.lab.stored import read_plan
 from mtlrun.parallel.progress import Progress
 from mtlrun.utils.io import (

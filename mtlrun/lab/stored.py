@@ -16,10 +16,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from mtlrun.engine import stored
-from mtlrun.engine.packed import PACKED, is_without_plan, with_plan
+from mtlrun.engine.packed import PACKED, is_without_plan
 from mtlrun.engine.record import CELLS, ResultKey
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import AGAIN, KEY_LENGTH, PROVENANCE, RUN_FILE, VERIFIED
+from mtlrun.engine.stored import AGAIN, KEY_LENGTH, RUN_FILE, VERIFIED
 from mtlrun.errors import DataError, counted
 from mtlrun.lab.experiment.claims import Main, Names, PublishedCurve
 from mtlrun.lab.experiment.spec import MethodSpec, Spec
@@ -183,12 +183,6 @@ def validated(model: type[_Model], content: Mapping[str, Any], path: Path) -> _M
         raise stored.not_a_result(path, key, first_problem["msg"]) from None
 
 
-def read_provenance(folder: Path) -> list[Invocation]:
-    """Read the invocations of a run, the newest last; [] if there are none."""
-    path = folder / PROVENANCE
-    return validated(Provenance, stored.read_json(path) or {}, path).runs or []
-
-
 def read_verified(folder: Path) -> Verified | None:
     """Read ``verified.json``; None if there is none or it is damaged."""
     path = folder / VERIFIED
@@ -224,12 +218,14 @@ def read_plan(folder: Path, records: Store) -> dict[str, Any] | None:
     raw = stored.read_raw(folder / RUN_FILE)
     if raw is None:
         return None
-    complete = with_plan(raw, records.packed)
-    if is_without_plan(complete):
+    if not is_without_plan(raw):
+        return raw
+    if not records.packed.plan:
         file = folder / PACKED
         reason = records.packed.damage or "missing, but it has the plan of the run"
         raise DataError(f"{file}: {reason}", AGAIN)
-    return complete
+    rest = {name: value for name, value in raw.items() if name != "plan"}
+    return {**rest, **records.packed.plan}
 
 
 def read_sound_plan(folder: Path, records: Store) -> dict[str, Any]:

@@ -17,17 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mtlrun.catalog.method import Method
-from mtlrun.catalog.methods import declared, method_paths, versions_of
+from mtlrun.catalog.methods import Method, declared, method_paths, versions_of
 from mtlrun.catalog.registry import METHODS
 from mtlrun.data.sets.cards import load_card
 from mtlrun.data.sets.files import data_directory
 from mtlrun.data.sets.load import dataset_fingerprint, source_name
-from mtlrun.engine.compute import compute_job
 from mtlrun.engine.environment import host_info, made_by, now
 from mtlrun.engine.job import DatasetRef, choice_of, job_from
 from mtlrun.engine.packed import rounded, stored_digits
 from mtlrun.engine.record import JobKind, Record, ResultKey
+from mtlrun.engine.run import compute_job
 from mtlrun.engine.store import check_folder
 from mtlrun.engine.stored import VERIFIED
 from mtlrun.errors import DataError, UserError

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 _HOMES = {
     "FREQUENT": "ranking",
-    "LARGE_WEIGHT": "layouts",
+    "LARGE_WEIGHT": "inputs",
     "METRICS": "registry",
     "Metric": "registry",
     "accuracy_per_task": "classification",
@@ -58,8 +58,8 @@ if TYPE_CHECKING:
     from mtlrun.metrics.classification import f1_per_task as f1_per_task
     from mtlrun.metrics.classification import labels_from_scores as labels_from_scores
     from mtlrun.metrics.classification import log_loss_per_task as log_loss_per_task
+    from mtlrun.metrics.inputs import LARGE_WEIGHT as LARGE_WEIGHT
     from mtlrun.metrics.inputs import average as average
-    from mtlrun.metrics.layouts import LARGE_WEIGHT as LARGE_WEIGHT
     from mtlrun.metrics.ranking import FREQUENT as FREQUENT
     from mtlrun.metrics.ranking import auc_frequent_per_task as auc_frequent_per_task
     from mtlrun.metrics.ranking import auc_micro_per_task as auc_micro_per_task

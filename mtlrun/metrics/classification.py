@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mtlrun.metrics.inputs import (
+    Array,
     as_binary,
     binary_and_scores,
     labels_of_classes,
+    per_task,
     weighted_mean,
 )
-from mtlrun.metrics.layouts import Array, per_task
 
 
 def log_loss_per_task(targets: Any, scores: Any, **layout: Any) -> Array:

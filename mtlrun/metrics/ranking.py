@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mtlrun.metrics.inputs import average, binary_and_scores
-from mtlrun.metrics.layouts import Array, per_task
+from mtlrun.metrics.inputs import Array, average, binary_and_scores, per_task
 
 #: Rows of each class that a task needs for `auc_frequent_per_task`.
 FREQUENT = 10

@@ -13,7 +13,7 @@ from mtlrun.metrics.classification import (
     f1_per_task,
     log_loss_per_task,
 )
-from mtlrun.metrics.layouts import Array
+from mtlrun.metrics.inputs import Array
 from mtlrun.metrics.ranking import (
     auc_frequent_per_task,
     auc_micro_per_task,

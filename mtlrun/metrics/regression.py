@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mtlrun.metrics.inputs import as_floats, weighted_mean
-from mtlrun.metrics.layouts import Array, per_task, task_codes
+from mtlrun.metrics.inputs import Array, as_floats, per_task, task_codes, weighted_mean
 
 
 def mse_per_task(

@@ -13,12 +13,10 @@ import sklearn
 from numpy.typing import ArrayLike
 from sklearn.utils.metadata_routing import UNCHANGED, MetadataRequest
 
-from mtlrun.data.reading.frames import ordered_columns, plain_ids, take_column
-from mtlrun.metrics.inputs import average
-from mtlrun.metrics.layouts import Array, per_task
+from mtlrun.data.reading.frames import ordered_columns, plain_ids, take, take_column
+from mtlrun.metrics.inputs import Array, average, per_task
 from mtlrun.metrics.registry import Metric, get_metric
 from mtlrun.metrics.regression import total_weight
-from mtlrun.utils.rows import take
 
 #: Probabilities of 0 and 1, whose log-odds are infinite, are moved by this much.
 MIN_PROBABILITY = 1e-12

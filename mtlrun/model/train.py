@@ -17,7 +17,14 @@ from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.schema import training_ranges
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import Fitted, fit_job, with_features, with_last_columns
-from mtlrun.engine.job import OWN_TABLE, Job, with_params
+from mtlrun.engine.job import (
+    OWN_TABLE,
+    TABLE_KINDS,
+    TABLE_WITH_ELAPSED,
+    TABLE_WITH_LEVELS,
+    Job,
+    with_params,
+)
 from mtlrun.engine.record import Record, SearchResult
 from mtlrun.engine.run import Runner
 from mtlrun.engine.store import check_folder
@@ -339,6 +346,8 @@ def check_settings(folder: Path, config: Mapping[str, Any], force: bool) -> None
 
 def up_to_date(folder: Path, training: TrainingJob) -> dict[str, Any] | None:
     """Return the results in a folder; None unless they are complete and up to date."""
+    if not folder.is_dir():
+        return None
     try:
         refuse_incomplete(folder)
         description = read_facts(folder)
@@ -398,17 +407,17 @@ def _description(
         design = "ragged"
     elif dataset.y.ndim == 2:
         design = "shared"
-    features = job.features
-    has_levels = features is not None and features.has_levels
-    has_elapsed = features is not None and features.has_elapsed
+    kind = None
+    if job.features is not None:
+        kind = job.features.kind
     # Further groups and the elapsed time are columns that the model reads, but not
     # features of the data set.
-    read = with_last_columns(dataset, features)
+    read = with_last_columns(dataset, job.features)
     optional_inputs: dict[str, Any] = {}
-    if has_levels:
+    if kind == TABLE_WITH_LEVELS:
         optional_inputs["levels"] = list(read.levels)
     clock = dataset.clock
-    if clock is not None and (clock.is_feature or has_elapsed):
+    if clock is not None and (clock.is_feature or kind == TABLE_WITH_ELAPSED):
         optional_inputs["clock"] = clock.to_dict()
     # Columns that predictions show next to the task, although no feature uses them.
     kept = [dataset.options.get(role) for role in ("time", "since_first", "group")]
@@ -425,7 +434,7 @@ def _description(
             "strings": read.strings,
             "categories": read.categories,
             "task_column": dataset.options.get("task"),
-            "table": features is not None and features.is_table,
+            "table": kind in TABLE_KINDS,
             "ranges": training_ranges(read),
             "kept": [name for name in kept if name],
             **optional_inputs,

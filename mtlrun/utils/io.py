@@ -28,7 +28,7 @@ from typing import (
     get_type_hints,
 )
 
-from mtlrun.errors import MtlrunError, UserError
+from mtlrun.errors import ConfigError, MtlrunError, UserError
 from mtlrun.utils.sizes import LARGEST
 from mtlrun.utils.temporary import temporary_file
 
@@ -593,6 +593,28 @@ def configs_dir() -> Path:
         If this installation lacks them.
     """
     return _shipped("configs")
+
+
+def published_path(name: str) -> Path:
+    """Return the path of a file of published numbers.
+
+    Parameters
+    ----------
+    name : str
+        Relative to the folder of the experiments.
+
+    Raises
+    ------
+    ConfigError
+        If there is no such file.
+    """
+    path = configs_dir() / name
+    if not path.is_file():
+        raise ConfigError(
+            f"no file of published numbers {name!r}",
+            "It is named below configs/, with its ending.",
+        )
+    return path
 
 
 def datasets_dir() -> Path:

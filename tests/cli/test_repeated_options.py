@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mtlrun.errors import UserError
-from mtlrun.lab.row_filters import matching
+from mtlrun.lab.plan import matching
 from mtlrun.utils.text import column_name, several
 
 COMPARE = importlib.import_module("mtlrun.api")

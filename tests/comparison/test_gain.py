@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import t as student
 from sklearn.metrics import log_loss, roc_auc_score
 
+from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import (
     RowIndex,
     SmallestGain,
@@ -18,9 +19,9 @@ from mtlrun.comparison.gain import (
     error_losses,
     log_losses,
     relative_gain,
-    squared_losses,
     task_scales,
 )
+from mtlrun.show.quantities import NMSE
 
 RNG = np.random.default_rng(0)
 IDS = np.repeat([0, 1, 2], [5, 9, 14])
@@ -265,8 +266,17 @@ def test_losses_match_scikit_learn():
     expected = log_loss(y > 0, 1 / (1 + np.exp(-scores)))
     assert log_losses(y, scores).mean() == pytest.approx(expected)
     assert error_losses(y, scores).tolist() == [0, 1, 0, 1]
-    losses = squared_losses(y, scores, np.array([2.0, 4.0]), np.array([0, 0, 1, 1]))
-    np.testing.assert_allclose(losses, (y - scores) ** 2 / [2, 2, 4, 4])
+
+
+def test_squared_errors_are_in_units_of_the_variance_of_the_task():
+    y, scores = np.array([1.0, -1, -3, 5]), np.array([0.3, 0.1, -2.0, -1.0])
+    ids = np.array([0, 0, 1, 1])
+    rows, is_new = np.arange(4), np.zeros(4, dtype=bool)
+    evaluation = Evaluation(y, RowIndex(2, ids), [rows], [is_new], 1, 1, NMSE, 0.01)
+    variances = task_scales(y, RowIndex(2, ids))
+    assert variances[0] != variances[1]
+    expected = (y - scores) ** 2 / variances[ids]
+    np.testing.assert_allclose(evaluation.losses(0, scores), expected)
 
 
 def test_the_standard_error_is_corrected_for_overlapping_training_rows():

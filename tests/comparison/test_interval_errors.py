@@ -8,14 +8,14 @@ import pytest
 from mtlrun.comparison.candidates import INDEPENDENT, MULTITASK, Candidate
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import RowIndex
-from mtlrun.comparison.interval_errors import (
+from mtlrun.comparison.predictions import (
     N_FOLDS,
     errors_of_folds,
     errors_of_refits,
     interval_facts,
 )
-from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
+from mtlrun.comparison.schedule import ComparisonJobs
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, fold_rows
 from mtlrun.engine.evaluation import TrainTestData

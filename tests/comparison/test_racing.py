@@ -7,13 +7,12 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.catalog.method import Method
-from mtlrun.comparison.candidates import Candidate
+from mtlrun.catalog.methods import Method
+from mtlrun.comparison.candidates import Candidate, raced_labels
 from mtlrun.comparison.racing import (
     deficit,
     n_first_folds,
     race,
-    raced_labels,
 )
 from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
 from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split, choose, job_from
@@ -145,7 +144,7 @@ def test_named_methods_and_baselines_do_not_race(monkeypatch):
     ]
     default = [c for c in candidates if c.label != "Mine"]
     monkeypatch.setattr(
-        "mtlrun.comparison.racing.default_candidates", lambda *_: default
+        "mtlrun.comparison.candidates.default_candidates", lambda *_: default
     )
     names = ["default", "Named", "pkg:Mine"]
     assert raced_labels(candidates, names, None, 0.8) == ["Other"]

@@ -18,10 +18,9 @@ from mtlrun.comparison.candidates import (
     calibrated,
     default_candidates,
 )
-from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
-from mtlrun.comparison.schedule import CompareSchedule
+from mtlrun.comparison.schedule import CompareSchedule, ComparisonJobs
 from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.catalog.method import Method
+from mtlrun.catalog.methods import Method
 from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import Candidate, core
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation

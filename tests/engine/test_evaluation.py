@@ -11,9 +11,9 @@ from mtlrun.comparison.gain import RowIndex, task_scales
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.sets.load import load_dataset
 from mtlrun.data.splits import NEW_TASK, WEIGHT, fold_rows, split_rows
-from mtlrun.engine.compute import loaded
 from mtlrun.engine.evaluation import Diverged, TrainTestData
 from mtlrun.engine.fit import collect_warnings
+from mtlrun.engine.run import loaded
 from mtlrun.errors import DataError
 
 RAGGED = Dataset(

@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from mtlrun.catalog.method import Method
+from mtlrun.catalog.methods import Method
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.sets.simulate import simulate_rmtl
 from mtlrun.data.splits import WEIGHT, fold_rows, split_rows

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlrun.catalog.method import Method
+from mtlrun.catalog.methods import Method
 from mtlrun.engine.job import DatasetRef, Job, JobBuilder, Scoring, Search, Split
 from mtlrun.engine.plan import explain
 from mtlrun.engine.record import Record

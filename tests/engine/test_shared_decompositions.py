@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mtlrun.catalog.method import Method
+from mtlrun.catalog.methods import Method
 from mtlrun.data.dataset import Dataset
 from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import fit_job

@@ -7,11 +7,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from mtlrun.engine.compute import compute_job
 from mtlrun.engine.fit import score_candidates
 from mtlrun.engine.plan import job_states
 from mtlrun.engine.record import JobKind
-from mtlrun.engine.run import missing_jobs, run
+from mtlrun.engine.run import compute_job, missing_jobs, run
 from mtlrun.engine.store import Store
 from mtlrun.lab.report.build import build_report, is_partial
 from mtlrun.lab.report.formats import render

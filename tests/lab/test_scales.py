@@ -6,8 +6,7 @@ import pytest
 from scipy import sparse
 
 from mtlrun.lab.experiment.load import load_experiment
-from mtlrun.lab.plan import plan
-from mtlrun.lab.scales import scale_ratio, scale_warnings
+from mtlrun.lab.plan import plan, scale_ratio, scale_warnings
 
 CARD = (
     "{schema: 1, id: mine, title: Mine, task_type: binary, design: shared, "

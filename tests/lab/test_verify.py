@@ -12,10 +12,10 @@ import pytest
 import mtlrun
 from mtlrun.catalog import methods
 from mtlrun.data.sets import load as data_load
-from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import job_from
 from mtlrun.engine.plan import job_states
 from mtlrun.engine.record import Record
+from mtlrun.engine.run import compute_job
 from mtlrun.errors import DataError
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import plan

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from mtlrun.utils.rows import take
+from mtlrun.data.reading.frames import take
 
 ROWS = np.array([4, 0, 2])
 

@@ -60,7 +60,25 @@ def catalogue(folder: Path | None = None) -> list[CatalogueEntry]:
         None for the experiments that come with mtlrun.
     """
     root = folder or configs_dir()
-    return [_entry(path, root) for path in sorted(root.glob("*/*.yaml"))]
+    entries = []
+    for path in sorted(root.glob("*/*.yaml")):
+        head: dict[str, Any] = {}
+        for key, text in _HEAD.findall(read_text_file(path, errors="replace")):
+            # The first line with a key counts.
+            head.setdefault(key, _value(text))
+        default_id = path.relative_to(root).with_suffix("").as_posix()
+        default_for = head.get("default_for") or []
+        if not isinstance(default_for, list):
+            default_for = [str(default_for)]
+        entry = CatalogueEntry(
+            id=str(head.get("id") or default_id),
+            title=str(head.get("title") or ""),
+            kind=str(head.get("kind") or "evaluate"),
+            default_for=tuple(default_for),
+            path=path,
+        )
+        entries.append(entry)
+    return entries
 
 
 def find(target: str, folder: Path | None = None) -> Path:
@@ -192,24 +210,6 @@ def shown_path(path: Path) -> str:
     if relative.startswith(".."):
         return str(path)
     return relative
-
-
-def _entry(path: Path, root: Path) -> CatalogueEntry:
-    head: dict[str, Any] = {}
-    for key, text in _HEAD.findall(read_text_file(path, errors="replace")):
-        # The first line with a key counts.
-        head.setdefault(key, _value(text))
-    default_id = path.relative_to(root).with_suffix("").as_posix()
-    default_for = head.get("default_for") or []
-    if not isinstance(default_for, list):
-        default_for = [str(default_for)]
-    return CatalogueEntry(
-        id=str(head.get("id") or default_id),
-        title=str(head.get("title") or ""),
-        kind=str(head.get("kind") or "evaluate"),
-        default_for=tuple(default_for),
-        path=path,
-    )
 
 
 @lru_cache(maxsize=1024)

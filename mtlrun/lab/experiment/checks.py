@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from mtlrun.catalog.analysis import published_path
 from mtlrun.catalog.interfaces import METRIC_INFO, interface
-from mtlrun.catalog.method import is_nested
 from mtlrun.catalog.methods import (
     PUBLISHED,
     analysis_parameters,
@@ -25,6 +24,7 @@ from mtlrun.catalog.methods import (
     class_path,
     complete,
     has_parameter,
+    is_nested,
     needs_data,
     parameter_names,
     parameter_rule,
@@ -54,7 +54,7 @@ from mtlrun.lab.experiment.spec import (
 from mtlrun.lab.experiment.spec import (
     PUBLISHED as PUBLISHED_NUMBERS,
 )
-from mtlrun.utils.io import as_list, read_text_file
+from mtlrun.utils.io import as_list, published_path, read_text_file
 from mtlrun.utils.yaml import (
     Finding,
     KeyPath,
@@ -167,11 +167,6 @@ class Sections:
     profiles: dict[str, Any] = field(default_factory=dict)
     readings: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def is_analysis(self) -> bool:
-        """Whether the experiment calls analyses."""
-        return self.kind in ANALYSIS_KINDS
-
 
 def read_sections(cls: Callable[..., Fields], content: object) -> Fields:
     """Return a section, or an empty one unless the content is a mapping."""
@@ -203,7 +198,7 @@ def crosscheck(data: dict[str, Any], data_dir: Path | str | None) -> Iterator[Fi
     """
     sections = read_sections(Sections, data)
     yield from _check_keys_of_kind(data)
-    if sections.is_analysis:
+    if sections.kind in ANALYSIS_KINDS:
         yield from _check_analysis_sections(data)
         check_method = _check_analysis
     else:
@@ -261,7 +256,7 @@ def _check_keys_of_kind(data: dict[str, Any]) -> Iterator[Finding]:
     sections = read_sections(Sections, data)
     kind = sections.kind
     foreign_keys = {**_ANALYSIS_KEYS}
-    if sections.is_analysis:
+    if sections.kind in ANALYSIS_KINDS:
         foreign_keys = {**_FIT_KEYS}
     if kind == TRAIN:
         foreign_keys |= _NOT_TRAINING_KEYS
@@ -591,7 +586,7 @@ def _check_names(data: dict[str, Any], cards: dict[str, Path]) -> Iterator[Findi
         if isinstance(dataset.id, str) and dataset.id in cards:
             yield from _check_options(entry, cards[dataset.id], ("datasets", i))
     metrics = sections.metrics
-    if not sections.is_analysis:
+    if sections.kind not in ANALYSIS_KINDS:
         yield from _check_name(metrics, METRIC_INFO, ("metrics",), "metric")
     else:
         names = _values(data, "methods", ANY, "measure")
@@ -660,10 +655,7 @@ def _check_options(
     """Check that the reader or generator of a data set accepts its options."""
     card = read_card(card_file)
     valid_names = interface(source_path(card)).keyword_only
-
-    def check(option: dict[str, Any]) -> None:
-        check_options(f"data set {card.id}", option, valid_names)
-
+    check = partial(check_options, f"data set {card.id}", available=valid_names)
     for name, value in entry.items():
         if name not in DatasetSpec.model_fields:
             yield from _report_error(check, {name: value}, (*path, name))

@@ -597,15 +597,12 @@ class Claim(StrictModel):
         return None
 
     @model_validator(mode="after")
-    def _one_quantifier(self) -> Claim:
+    def _is_consistent(self) -> Claim:
         if self.all and self.usually:
             raise ValueError("a claim has either 'all' or 'usually'")
         if not self.checks and self.without_test is None:
             raise ValueError("a claim needs 'checks' or 'not_testable'")
-        return self
-
-    @model_validator(mode="after")
-    def _possible_bounds(self) -> Claim:
+        # The bounds of all checks on one number.
         bounds: dict[str, tuple[float, float]] = {}
         no_bounds = dict.fromkeys(("at_least", "at_most", "about", "orders"))
         for check in self.checks:

@@ -13,8 +13,7 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
 
-from mtlrun.catalog.method import is_nested
-from mtlrun.catalog.methods import has_parameter
+from mtlrun.catalog.methods import has_parameter, is_nested
 from mtlrun.errors import ConfigError, UserError, suggest
 from mtlrun.lab.experiment.checks import (
     Entry,

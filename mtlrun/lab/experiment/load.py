@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from mtlrun.catalog.analysis import KEYS, read_printed
 from mtlrun.errors import ConfigError, UnknownNameError, counted, shorten
 from mtlrun.lab.experiment.catalogue import find, name_of, shown_path
 from mtlrun.lab.experiment.checks import (
@@ -21,7 +24,6 @@ from mtlrun.lab.experiment.checks import (
 )
 from mtlrun.lab.experiment.claims import Reference, rule_of
 from mtlrun.lab.experiment.layers import Layers, position_text
-from mtlrun.lab.experiment.references import expand_references
 from mtlrun.lab.experiment.spec import (
     FULL,
     TRAIN,
@@ -29,16 +31,20 @@ from mtlrun.lab.experiment.spec import (
     TRAIN_METHOD_KEYS,
     ChunkTraining,
     Experiment,
+    ReferenceFile,
     Spec,
     experiment_id,
     plain,
 )
+from mtlrun.utils.io import as_list
 from mtlrun.utils.yaml import (
     Document,
     Finding,
     KeyPath,
     Position,
+    Positions,
     load_file,
+    nearest,
     render,
     schema_findings,
     unknown_key,
@@ -47,25 +53,6 @@ from mtlrun.utils.yaml import (
 DEFAULT_PROFILE = "quick"
 #: Splits below which a standard error is too uncertain to decide a claim.
 MIN_SPLITS = 3
-
-
-@dataclass(frozen=True)
-class _Options:
-    """Options with which a file is loaded.
-
-    Attributes
-    ----------
-    overrides : list of str
-        Checked by `_checked_overrides`.
-    seed : int or None
-    data_dir : Path, str or None
-    profile : str
-    """
-
-    overrides: list[str]
-    seed: int | None
-    data_dir: Path | str | None
-    profile: str = FULL
 
 
 def load_experiment(
@@ -101,19 +88,20 @@ def load_experiment(
         With all problems of the file and the overrides, each with its position.
     """
     layers = _experiment_layers(target)
-    options = _Options(
+    load = partial(
+        _load,
         profile=_choose_profile(layers, profile),
         overrides=_checked_overrides(overrides),
         seed=seed,
         data_dir=data_dir,
     )
     main_name, *other_names = _interpretations(layers)
-    main = _load(layers, options, main_name)
+    main = load(layers, main_name)
     others = []
     for name in other_names:
         # `_load` changes the data of its layers, so each interpretation needs new ones.
         other_layers = Layers(layers.document, layers.bases)
-        other = _load(other_layers, options, name)
+        other = load(other_layers, name)
         if other.config != main.config:
             others.append(other)
     return replace(main, others=tuple(others))
@@ -154,12 +142,12 @@ def load_training(
             f"{document.name}: not a training file (kind: train)",
             f"mtlrun reproduce {target} runs it.",
         )
-    options = _Options(
+    return _load(
+        layers,
         overrides=_checked_overrides(overrides),
         seed=seed,
         data_dir=data_dir,
     )
-    return _load(layers, options)
 
 
 def _checked_overrides(overrides: Iterable[str]) -> list[str]:
@@ -517,28 +505,35 @@ def _interpretations(layers: Layers) -> list[str]:
 # ------------------------------------------------------------- validation
 
 
-def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experiment:
+def _load(
+    layers: Layers,
+    interpretation: str = "",
+    *,
+    profile: str = FULL,
+    overrides: Iterable[str],
+    seed: int | None,
+    data_dir: Path | str | None,
+) -> Experiment:
     """Apply a profile, an interpretation and options, and validate the result.
 
-    Parameters
-    ----------
-    layers : Layers
-        Modified in place.
-    options : _Options
-    interpretation : str, default=""
-        Name of the interpretation; "" if the file has none.
+    The data of the layers change.
+
+    Raises
+    ------
+    ConfigError
+        With all problems.
     """
     paper_datasets = layers.paper_datasets
-    layers.apply_profile(options.profile)
+    layers.apply_profile(profile)
     layers.apply_interpretation(interpretation)
-    overrides = list(options.overrides)
+    overrides = list(overrides)
     for text in overrides:
         layers.apply_override(text)
-    if options.seed is not None:
-        position = Position(where=f"--seed {options.seed}")
-        layers.put(("seed",), options.seed, position)
-        overrides.append(f"seed={options.seed}")
-    spec = _validate(layers, options.data_dir)
+    if seed is not None:
+        position = Position(where=f"--seed {seed}")
+        layers.put(("seed",), seed, position)
+        overrides.append(f"seed={seed}")
+    spec = _validate(layers, data_dir)
     if spec is None or layers.problems:
         # Because of a wrong option, the rest of the file may only seem to be wrong.
         of_options = [p for p in layers.problems if p.where.startswith("--")]
@@ -552,7 +547,7 @@ def _load(layers: Layers, options: _Options, interpretation: str = "") -> Experi
         spec,
         config=plain(spec),
         source=layers.document.name,
-        profile=options.profile,
+        profile=profile,
         profiles=tuple(dict.fromkeys([*spec.profiles, FULL])),
         overrides=tuple(overrides),
         places=tuple(places),
@@ -603,3 +598,141 @@ def _validate(layers: Layers, data_dir: Path | str | None) -> Spec | None:
     for finding in findings:
         layers.report(finding)
     return spec
+
+
+# ------------------------------------------------------------- printed tables
+
+#: Fields that the numbers of a table inherit from its entry.
+_INHERITED_FIELDS = (
+    "n",
+    "profile",
+    "source",
+    "absolute",
+    "relative",
+    "sigmas",
+    "error_rate",
+)
+
+
+def expand_references(document: Document, folder: Path, folder_name: str) -> None:
+    """Replace the printed tables of an experiment and its profiles by their numbers.
+
+    Each number takes the position of its file name in the document. Entries that the
+    schema refuses are left alone, so that it reports why.
+
+    Parameters
+    ----------
+    document : Document
+        Experiment; modified in place.
+    folder : Path
+        Folder of the experiment file, to which the file names of tables are relative.
+    folder_name : str
+        Name of the folder in messages.
+
+    Raises
+    ------
+    ConfigError
+        If a table cannot be read, with the line and column in the table.
+    """
+    sections = read_sections(Sections, document.data)
+    axis = None
+    # The schema refuses other names of an axis later.
+    if isinstance(sections.sweep.name, str):
+        axis = sections.sweep.name
+    layers: dict[KeyPath, Any] = {(): document.data}
+    for name, profile in sections.profiles.items():
+        layers["profiles", name] = profile
+    for layer_path, layer in layers.items():
+        references = read_sections(Sections, layer).reference
+        if not any(_is_file(entry) for entry in as_list(references)):
+            continue
+        path = (*layer_path, "reference")
+        entries: list[Any] = []
+        positions: Positions = {}
+        for i, entry in enumerate(as_list(references)):
+            entry_path: KeyPath = path
+            if isinstance(references, list):
+                entry_path = (*path, i)
+            numbers = None
+            if _is_file(entry):
+                numbers = _numbers_of(entry, folder, folder_name, axis)
+            if numbers is None:
+                numbers = [entry]
+                position = nearest(document.places, entry_path)
+            else:
+                position = nearest(document.places, (*entry_path, "file"))
+            # Problems are shown at the value, even if they concern the key.
+            position = Position(position.value, position.value)
+            for number in numbers:
+                positions[*path, len(entries)] = position
+                entries.append(number)
+        outside = {
+            other_path: position
+            for other_path, position in document.places.items()
+            if other_path == path or other_path[: len(path)] != path
+        }
+        document.places = outside | positions
+        layer["reference"] = entries
+
+
+def _is_file(entry: object) -> bool:
+    return isinstance(entry, dict) and "file" in entry
+
+
+def _numbers_of(
+    table_entry: dict[str, Any], folder: Path, folder_name: str, axis: str | None
+) -> list[dict[str, Any]] | None:
+    """Return the entries for the numbers of a printed table.
+
+    Parameters
+    ----------
+    table_entry : dict
+        Entry that names the file of the table.
+    folder : Path
+        Folder of the file.
+    folder_name : str
+        Name of the folder in messages.
+    axis : str or None
+        Name of the axis of a sweep, which a column of the table may have.
+
+    Returns
+    -------
+    list of dict or None
+        None if the schema refuses the entry of the table.
+    """
+    try:
+        spec = ReferenceFile.model_validate(table_entry)
+    except ValidationError:
+        return None
+    keys = list(KEYS)
+    if axis is not None:
+        keys.append(axis)
+    table = read_printed(folder / spec.file, f"{folder_name}/{spec.file}", keys)
+    unit = Decimal(1)
+    if spec.percent:
+        unit = Decimal(100)
+    entries = []
+    for number in table:
+        if number.dataset in spec.leave_out:
+            continue
+        dataset = number.dataset
+        if axis is not None and axis in number.where:
+            dataset = f"{dataset} ({axis} {number.where[axis]})"
+        std = None
+        if number.std is not None:
+            std = float(number.std / unit)
+        entry = {
+            "dataset": dataset,
+            "method": spec.method or number.head,
+            "quantity": number.quantity or spec.quantity or number.head,
+            "task": number.task or None,
+            "value": float(number.value / unit),
+            # A number in percent has two decimals more as a share.
+            "decimals": number.decimals + 2 * spec.percent,
+            "std": std,
+        }
+        entry |= {field: table_entry.get(field) for field in _INHERITED_FIELDS}
+        entries.append(
+            {name: value for name, value in entry.items() if value is not None}
+        )
+    return entries

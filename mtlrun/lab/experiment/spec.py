@@ -368,12 +368,6 @@ class MethodSpec(StrictModel):
         description="Ids or labels of the data sets with this row. Default: all.",
     )
 
-    def applies_to(self, dataset: DatasetSpec) -> bool:
-        """Whether the table of a data set has this row."""
-        if self.datasets is None:
-            return True
-        return dataset.id in self.datasets or dataset.name in self.datasets
-
 
 class Interpretation(StrictModel):
     """An interpretation of an open question of the paper: a layer over the profile.

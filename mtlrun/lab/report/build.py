@@ -23,7 +23,14 @@ from mtlrun.lab.experiment.claims import (
     Verdict,
 )
 from mtlrun.lab.report.claims import ClaimVerdict, JudgedRun, tests_section
-from mtlrun.lab.report.figures import matrix_sections, run_figures
+from mtlrun.lab.report.figures import (
+    dumbbells,
+    matrix_figures,
+    matrix_sections,
+    measured_ranks,
+    sweep_figures,
+    trace_figures,
+)
 from mtlrun.lab.report.findings import counts_text, findings
 from mtlrun.lab.report.frames import tidy_frame
 from mtlrun.lab.report.interpretations import (
@@ -106,7 +113,14 @@ class Report:
         The outcomes are ``done``, ``failed``, ``missing`` and ``stopped``. Jobs of all
         interpretations count.
         """
-        return count_jobs([self.run, *unshared_runs(self.run)])
+        outcomes: Counter[str] = Counter()
+        for run in [self.run, *unshared_runs(self.run)]:
+            for job in run.planned:
+                outcomes[outcome_of(run, job)] += 1
+        counts = {"planned": outcomes.total()}
+        for outcome in (COMPLETE, *NO_RESULT_TEXTS):
+            counts[outcome] = outcomes[outcome]
+        return counts
 
     @cached_property
     def tables(self) -> list[Section]:
@@ -125,6 +139,8 @@ class Report:
         An interpretation without jobs of its own has the numbers of the main tables, so
         only its tables of further quantities count.
         """
+        if not self.others:
+            return []
         tables_by_name = {self.main.name: self.tables}
         main_titles = {table.title for table in self.tables}
         main_keys = {job.key for job in self.run.planned}
@@ -159,7 +175,17 @@ class Report:
     @cached_property
     def figures(self) -> list[Drawing]:
         """Figures, which `mtlrun.show.drawing` draws."""
-        return run_figures(self.main, self.tables)
+        figures: list[Drawing] = []
+        if self.references:
+            figures += dumbbells(self.main, self.tables)
+        if self.run.spec.sweep:
+            figures += sweep_figures(self.run, self.rows)
+        if self.run.spec.is_analysis:
+            # Only analyses store curves, matrices and rankings.
+            figures += trace_figures(self.run)
+            figures += matrix_figures(self.run)
+            figures += measured_ranks(self.run)
+        return figures
 
     @cached_property
     def summary(self) -> list[str]:
@@ -346,21 +372,6 @@ def check_problems(report: Report) -> list[str]:
 def is_partial(report: Report) -> bool:
     """Return whether jobs still have to be computed."""
     return report.job_counts[MISSING] > 0
-
-
-def count_jobs(runs: Iterable[Run]) -> dict[str, int]:
-    """Return the number of planned jobs and of jobs with each outcome.
-
-    The jobs of all `runs` must differ.
-    """
-    outcomes: Counter[str] = Counter()
-    for run in runs:
-        for job in run.planned:
-            outcomes[outcome_of(run, job)] += 1
-    counts = {"planned": outcomes.total()}
-    for outcome in (COMPLETE, *NO_RESULT_TEXTS):
-        counts[outcome] = outcomes[outcome]
-    return counts
 
 
 def job_counts_text(counts: Mapping[str, int]) -> str:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
 
 from mtlrun.catalog.analysis import Curve, Matrix
 from mtlrun.engine.record import Record
+from mtlrun.errors import UserError
 from mtlrun.lab.experiment.claims import Sweep, Verdict
 from mtlrun.lab.report.claims import JudgedRun
-from mtlrun.lab.report.method_results import MethodResult
+from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.printed import (
     PrintedNumber,
     printed_axes,
@@ -27,12 +29,12 @@ from mtlrun.lab.report.run import (
     axis_of,
     first_results,
     has_data,
+    read_run,
     results_of,
     title_of,
 )
 from mtlrun.lab.report.statistics import rank_groups, rank_methods
 from mtlrun.show.figures import (
-    Drawing,
     Dumbbell,
     DumbbellPanel,
     Figure,
@@ -49,6 +51,7 @@ from mtlrun.show.ranking import Ranking
 from mtlrun.show.report_table import Column, ReportTable, Section
 from mtlrun.stats import std
 from mtlrun.utils.io import as_list, read_fields
+from mtlrun.utils.outputs import write_output
 
 #: Subfolder of the figures in the folder of a run.
 FIGURES = "figures"
@@ -67,27 +70,6 @@ LOG_SPAN = 100
 DUMBBELL = "published-and-ours"
 #: Value of a mark on the axis of a sweep that depends on the number of tasks.
 ROOT = "1/sqrt(tasks)"
-
-
-def run_figures(judged: JudgedRun, tables: Sequence[Section]) -> list[Drawing]:
-    """Return the figures of the report of a run.
-
-    Parameters
-    ----------
-    judged : JudgedRun
-    tables : sequence of Section
-        Tables of the run from `printed_tables`.
-    """
-    run = judged.run
-    figures: list[Drawing] = []
-    if judged.references:
-        figures += dumbbells(judged, tables)
-    if run.spec.sweep:
-        figures += sweep_figures(run, judged.rows)
-    if run.spec.is_analysis:
-        # Only analyses store curves, matrices and rankings.
-        figures += [*trace_figures(run), *matrix_figures(run), *measured_ranks(run)]
-    return figures
 
 
 # ---------------------------------------------------------- published numbers and ours
@@ -528,3 +510,94 @@ def measured_ranks(run: Run) -> list[RankDiagram]:
         heading = _title(run, dataset, method)
         figures.append(RankDiagram(name, rankings, heading))
     return figures
+
+
+# ------------------------------------------------------------ the command `mtlrun plot`
+
+Figures = Sequence[Figure | RankDiagram]
+
+
+#: Kinds of figures by the names of the option --kind, with the results that they need.
+KINDS = {
+    "trace": "curves of measurements (kind: trace)",
+    "scaling": "the axis of a sweep (section: sweep)",
+    "heatmap": "matrices of measurements",
+    "cd-diagram": (
+        "three methods with a number on each of at least two data sets or splits, or "
+        "rankings of measurements"
+    ),
+    "path": "a parameter search over at least two values of a parameter",
+}
+
+
+def figures_of(kind: str, run: Run, rows: list[MethodResult]) -> Figures:
+    """Return the figures of one of `KINDS`; none if the run has no such results."""
+    match kind:
+        case "trace":
+            return trace_figures(run)
+        case "scaling":
+            return sweep_figures(run, rows)
+        case "heatmap":
+            return matrix_figures(run)
+        case "cd-diagram":
+            return [*rank_diagrams(run, rows), *measured_ranks(run)]
+    return path_figures(run)
+
+
+def plot(folder: Path, kind: str, out: Path) -> list[Path]:
+    """Draw figures of a run into files.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the run.
+    kind : str
+        One of `KINDS`.
+    out : Path
+        Its suffix determines the format. The names of several figures are inserted
+        before it.
+
+    Returns
+    -------
+    list of Path
+        Files of the figures.
+
+    Raises
+    ------
+    UnknownNameError
+        If there is no such kind.
+    UserError
+        If the run has no results for this kind, or if the format is unknown.
+    """
+    # Matplotlib takes long to import.
+    from mtlrun.show.drawing import check_drawing, write_drawing
+
+    check_drawing("kind of figure", kind, KINDS, out)
+    run = read_run(folder)
+    rows = method_results(run)
+    figures = figures_of(kind, run, rows)
+    if not figures:
+        remedy = f"It needs {KINDS[kind]}."
+        other_kinds = _fitting_kinds(run, rows)
+        if other_kinds:
+            names = ", ".join(other_kinds)
+            remedy += f" This run has something for --kind {names}."
+        raise UserError(f"{folder}: nothing to draw for --kind {kind}", remedy)
+    paths = []
+    for figure in figures:
+        path = out
+        if len(figures) > 1:
+            path = out.with_name(f"{out.stem}-{figure.name}{out.suffix}")
+        write_drawing(figure, path, write_output)
+        paths.append(path)
+    return paths
+
+
+def fitting_kinds(folder: Path) -> list[str]:
+    """Return the kinds of figures for which a run has results."""
+    run = read_run(folder)
+    return _fitting_kinds(run, method_results(run))
+
+
+def _fitting_kinds(run: Run, rows: list[MethodResult]) -> list[str]:
+    return [kind for kind in KINDS if figures_of(kind, run, rows)]

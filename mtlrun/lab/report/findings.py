@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from mtlrun.errors import counted
 from mtlrun.lab.experiment.claims import UNTESTED, VERDICTS, Verdict, verdict_label
-from mtlrun.lab.report.claim_texts import bounds_text, number_text
-from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
+from mtlrun.lab.report.claims import CheckResult, ClaimVerdict, bounds_text, number_text
 from mtlrun.lab.report.run import PUBLISHED, Run, axis_of, title_of
 from mtlrun.show.quantities import spoken
 from mtlrun.show.report_table import ReportTable
@@ -25,6 +24,7 @@ MAX_FINDINGS = 3
 #: Words before a number that is a bound, by `CheckResult.bound`.
 _BOUND_WORDS = {"lower": "at least ", "upper": "at most "}
 #: Sources of claims, as in `mtlrun.lab.experiment.claims.CLAIM_SOURCES`.
+PAPER = "paper"
 OURS = "ours"
 AUDIT = "audit"
 OTHER_DATA = "other data"

@@ -331,19 +331,10 @@ def _environment() -> jinja2.Environment:
         [TEMPLATES, page.TEMPLATES],
         TONES,
         label=verdict_label,
-        csv=_csv_address,
-        tex=_tex_address,
+        # Tables as CSV, with all digits, and as LaTeX, for the URLs of downloads.
+        csv=lambda table: quote(csv_grid(with_printed(table, exact=True))),
+        tex=lambda table: quote(tex_grid(with_printed(table))),
     )
-
-
-def _csv_address(table: ReportTable) -> str:
-    """Return a table as CSV for a data URL, with all digits."""
-    return quote(csv_grid(with_printed(table, exact=True)))
-
-
-def _tex_address(table: ReportTable) -> str:
-    """Return a table as LaTeX for a data URL."""
-    return quote(tex_grid(with_printed(table)))
 
 
 # ------------------------------------------------------------ files

@@ -58,7 +58,7 @@ COST_COLUMNS = (
     "seconds_search",
     *SOLVER_COLUMNS,
 )
-#: Further columns of `results_frame`: label of the data set, which includes the value
+#: Further columns of `mtlrun.lab.report.method_results`: label of the data set, which includes the value
 #: of the axis of a sweep; metric -> values of the tasks; counts of the record.
 OBJECT_COLUMNS = ("place", "tasks", "counts")
 #: Columns at the end of the table.
@@ -68,7 +68,7 @@ PARAM_PREFIX = "param_"
 #: Prefix of a quantity of an analysis that has the name of another column.
 METRIC_PREFIX = "metric_"
 #: Numeric columns that are not quantities of a report.
-_NO_QUANTITIES = ("trial", "value", "seconds_search")
+NO_QUANTITIES = ("trial", "value", "seconds_search")
 #: Default file name of `mtlrun report --format parquet`.
 PARQUET = "results.parquet"
 _Row = dict[str, Any]
@@ -132,20 +132,7 @@ def load_results(folder: str | Path) -> pd.DataFrame:
             "Name the folder of a run, a comparison or a model, or one that holds some, "
             "as results/runs does.",
         )
-    return _frame(rows, ["folder"])
-
-
-def results_frame(run: Run) -> pd.DataFrame:
-    """Return the results of a run under its interpretation, one row per planned job.
-
-    All numbers in the tables, claims and figures of a report come from this table.
-
-    Returns
-    -------
-    DataFrame
-        As for `load_results`, but with `OBJECT_COLUMNS` in place of ``folder``.
-    """
-    return _frame(list(_job_rows(run, run.planned)), OBJECT_COLUMNS)
+    return frame_of(rows, ["folder"])
 
 
 def tidy_frame(run: Run) -> pd.DataFrame:
@@ -153,7 +140,7 @@ def tidy_frame(run: Run) -> pd.DataFrame:
 
     The columns are as for `load_results`, without ``folder``.
     """
-    return _frame(list(_run_rows(run)), [])
+    return frame_of(list(_run_rows(run)), [])
 
 
 def write_parquet(frame: pd.DataFrame, path: Path) -> Path:
@@ -199,12 +186,12 @@ def _result_folders(root: Path) -> Iterator[tuple[Path, _Reader]]:
 
 def _run_rows(run: Run) -> Iterator[_Row]:
     """Yield the rows of a run under all its interpretations, each job once."""
-    yield from _job_rows(run, run.planned)
+    yield from job_rows(run, run.planned)
     for other, unshared in started_others(run):
-        yield from _job_rows(other, unshared)
+        yield from job_rows(other, unshared)
 
 
-def _job_rows(run: Run, jobs: Iterable[ResultKey]) -> Iterator[_Row]:
+def job_rows(run: Run, jobs: Iterable[ResultKey]) -> Iterator[_Row]:
     """Yield the rows of planned jobs of a run."""
     for job in jobs:
         axis = run.datasets[job.dataset].axis or Axis(of=job.dataset, value=None)
@@ -307,15 +294,10 @@ def _record_entries(record: Record | None) -> _Row:
     return entries
 
 
-def is_quantity(column: str) -> bool:
-    """Return whether a numeric column is a quantity of a report."""
-    return column not in _NO_QUANTITIES and not column.startswith(PARAM_PREFIX)
-
-
 # ------------------------------------------------------------ types of columns
 
 
-def _frame(rows: list[_Row], last_columns: Sequence[str]) -> pd.DataFrame:
+def frame_of(rows: list[_Row], last_columns: Sequence[str]) -> pd.DataFrame:
     """Return a table with the columns in a fixed order, each of one type."""
     standard = {*IDENTITY_COLUMNS, *COST_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS}
     metrics: list[str] = []

@@ -13,7 +13,14 @@ from itertools import product
 import pandas as pd
 
 from mtlrun.lab.experiment.claims import MEDIAN_QUANTITIES
-from mtlrun.lab.report.frames import METRIC_PREFIX, is_quantity, results_frame
+from mtlrun.lab.report.frames import (
+    METRIC_PREFIX,
+    NO_QUANTITIES,
+    OBJECT_COLUMNS,
+    PARAM_PREFIX,
+    frame_of,
+    job_rows,
+)
 from mtlrun.lab.report.run import MISSING, Run, results_of
 from mtlrun.parallel.status import DIVERGED, DONE, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.show.quantities import PARALLEL
@@ -27,7 +34,7 @@ MEAN_OF_TASKS = " + "
 WORST_FIRST = (FAILED, DIVERGED, TIMEOUT, MISSING, NOT_CONVERGED, OK)
 
 
-@dataclass(frozen=True)
+@dataclass
 class MethodResult:
     """Results of a method on a data set.
 
@@ -38,7 +45,7 @@ class MethodResult:
     method : str
         Label of the method.
     cells : DataFrame
-        Rows of `results_frame` of its jobs.
+        Row of each of its planned jobs (`mtlrun.lab.report.frames`).
     task_names : list of str
         Names of the tasks; empty if they are unknown.
     medians : tuple of str
@@ -47,6 +54,21 @@ class MethodResult:
         Result of the baseline, to which `speedup` refers.
     task : str or None
         Task to which the result is restricted.
+    planned, n : int
+        Number of planned jobs, and of finished ones.
+    done : DataFrame
+        Rows of the finished jobs.
+    statuses : Counter of str
+        Number of jobs with each status.
+    worst : str
+        Worst status of the jobs.
+    affected : int
+        Number of jobs with the worst status.
+    status : str
+        Worst status of the jobs: ``missing`` if all jobs still have to be computed, and
+        ``partial`` if some.
+    status_text : str
+        Status with the share of the jobs that have it, for example ``failed 1/5``.
     """
 
     dataset: str
@@ -61,60 +83,31 @@ class MethodResult:
         default_factory=dict, init=False, repr=False, compare=False
     )
 
-    # -------------------------------------------------------- status
+    planned: int = field(init=False)
+    n: int = field(init=False)
+    done: pd.DataFrame = field(init=False)
+    statuses: Counter[str] = field(init=False)
+    worst: str = field(init=False)
+    affected: int = field(init=False)
+    status: str = field(init=False)
+    status_text: str = field(init=False)
 
-    @property
-    def planned(self) -> int:
-        """Number of planned jobs."""
-        return len(self.cells)
-
-    @property
-    def n(self) -> int:
-        """Number of finished jobs."""
-        return len(self.done)
-
-    @cached_property
-    def done(self) -> pd.DataFrame:
-        """Rows of the finished jobs."""
-        return self.cells[self.cells["status"].isin(DONE)]
-
-    @cached_property
-    def statuses(self) -> Counter[str]:
-        """Number of jobs with each status."""
-        return Counter(self.cells["status"])
-
-    @cached_property
-    def worst(self) -> str:
-        """Worst status of the jobs."""
-        for status in WORST_FIRST:
+    def __post_init__(self) -> None:
+        self.planned = len(self.cells)
+        self.done = self.cells[self.cells["status"].isin(DONE)]
+        self.n = len(self.done)
+        self.statuses = Counter(self.cells["status"])
+        self.worst = FAILED
+        for status in reversed(WORST_FIRST):
             if status in self.statuses:
-                return status
-        return FAILED
-
-    @property
-    def affected(self) -> int:
-        """Number of jobs with the worst status."""
-        return self.statuses[self.worst]
-
-    @property
-    def status(self) -> str:
-        """Worst status of the jobs.
-
-        It is ``missing`` if all jobs still have to be computed, and ``partial`` if
-        some.
-        """
+                self.worst = status
+        self.affected = self.statuses[self.worst]
+        self.status = self.worst
         if self.worst == MISSING and self.affected < self.planned:
-            return PARTIAL
-        return self.worst
-
-    @property
-    def status_text(self) -> str:
-        """Status with the share of the jobs that have it, for example ``failed
-        1/5``.
-        """
-        if self.status == OK or self.affected == self.planned:
-            return self.status
-        return f"{self.status} {self.affected}/{self.planned}"
+            self.status = PARTIAL
+        self.status_text = self.status
+        if self.status != OK and self.affected != self.planned:
+            self.status_text = f"{self.status} {self.affected}/{self.planned}"
 
     # -------------------------------------------------------- numbers
 
@@ -125,7 +118,9 @@ class MethodResult:
         if self.task is None:
             numbers = self.done.select_dtypes("number")
             trials = self.done["trial"].tolist()
-            for column in filter(is_quantity, numbers):
+            for column in numbers:
+                if column in NO_QUANTITIES or column.startswith(PARAM_PREFIX):
+                    continue
                 values = numbers[column].tolist()
                 quantity = column.removeprefix(METRIC_PREFIX)
                 by_quantity[quantity] = dict(zip(trials, values, strict=True))
@@ -241,7 +236,8 @@ def method_results(run: Run) -> list[MethodResult]:
     if run.spec.is_analysis:
         # Analyses may measure seconds, of which each repeat counts.
         medians = ()
-    jobs = dict(iter(results_frame(run).groupby(["place", "method"], sort=False)))
+    frame = frame_of(list(job_rows(run, run.planned)), OBJECT_COLUMNS)
+    jobs = dict(iter(frame.groupby(["place", "method"], sort=False)))
     results = []
     for dataset, method in product(run.datasets, run.methods):
         if (dataset, method) not in jobs:

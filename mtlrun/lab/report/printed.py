@@ -391,7 +391,11 @@ class _Layout:
         """
         run = self.judged.run
         value = row.value(quantity)
-        time_limit = limit_text(run, row)
+        time_limit = None
+        if row.statuses[TIMEOUT]:
+            time_limit = "timeout"
+            if run.spec.limits is not None:
+                time_limit = f"> {number(run.spec.limits.seconds)} s"
         if value is None:
             if time_limit:
                 return time_limit
@@ -602,7 +606,7 @@ def result_grid(run: Run, rows: list[MethodResult]) -> ReportTable:
     if is_analysis:
         kind = "number"
     else:
-        count_names = [ONE_CLASS, *map(_undefined_count, metrics)]
+        count_names = [ONE_CLASS, *(f"undefined_{metric}" for metric in metrics)]
     table = ReportTable.of("dataset", "method")
     for metric in metrics:
         table.columns += [Column(f"{metric}_mean", kind), Column(f"{metric}_std", kind)]
@@ -649,15 +653,6 @@ def number_text(row: MethodResult, quantity: str) -> str | None:
     if std:
         text += f" ± {number(std, 2)}"
     return text
-
-
-def limit_text(run: Run, row: MethodResult) -> str | None:
-    """Return a text such as ``> 120 s`` if a cell reached the time limit, else None."""
-    if not row.statuses[TIMEOUT]:
-        return None
-    if run.spec.limits is None:
-        return "timeout"
-    return f"> {number(run.spec.limits.seconds)} s"
 
 
 def mean_std(row: MethodResult, quantity: str) -> str:
@@ -709,7 +704,7 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
     """
     reasons = {ONE_CLASS: "only one class in the training part"}
     for metric in run.spec.metrics:
-        reasons[_undefined_count(metric)] = f"{spoken(metric)} undefined"
+        reasons[f"undefined_{metric}"] = f"{spoken(metric)} undefined"
     parts = []
     for name, text in reasons.items():
         counts = _all_counts(rows, name)
@@ -719,11 +714,6 @@ def task_note(run: Run, rows: list[MethodResult]) -> str | None:
         return None
     n_tasks = range_text(_all_counts(rows, "n_tasks"))
     return f"{', '.join(parts)} of {n_tasks} tasks in each split"
-
-
-def _undefined_count(metric: str) -> str:
-    """Return the name of the stored count of tasks for which a metric is undefined."""
-    return f"undefined_{metric}"
 
 
 def _all_counts(rows: Sequence[MethodResult], name: str) -> list[int]:

@@ -20,18 +20,19 @@ from mtlrun.engine.record import (
     name_candidates,
 )
 from mtlrun.engine.store import Store
-from mtlrun.engine.stored import AGAIN, RUN_FILE
+from mtlrun.engine.stored import AGAIN, PROVENANCE, RUN_FILE, read_json
 from mtlrun.errors import DataError
 from mtlrun.lab.experiment.spec import PUBLISHED, Spec
 from mtlrun.lab.stored import (
     Invocation,
+    Provenance,
     StoredDataset,
     StoredExperiment,
     Verified,
     experiments_of,
     read_plan,
-    read_provenance,
     read_verified,
+    validated,
 )
 from mtlrun.parallel.status import FAILED, TIMEOUT
 from mtlrun.stats import PairedTest
@@ -78,6 +79,14 @@ class Run:
         been judged since.
     jobs_by_row : dict of (str, str) to list of ResultKey
         Planned jobs by data set and method, in the order of the trials.
+    spec : Spec
+        Experiment file with the profile and all overrides applied.
+    datasets : dict of str to StoredDataset
+        By label, in the order of the experiment.
+    methods : list of str
+        Labels of the methods, in the order of the experiment.
+    baseline : str or None
+        Label of the method to which speed-ups refer.
     """
 
     folder: Path
@@ -93,39 +102,27 @@ class Run:
     altered: bool = False
     paired: dict[TestKey, PairedTest] = field(default_factory=dict)
     jobs_by_row: dict[tuple[str, str], list[ResultKey]] = field(init=False)
+    spec: Spec = field(init=False)
+    datasets: dict[str, StoredDataset] = field(init=False)
+    methods: list[str] = field(init=False)
+    baseline: str | None = field(init=False)
 
     def __post_init__(self) -> None:
         """Sort the planned jobs, and name what only they have."""
-        methods = dict.fromkeys(self.experiment.methods)
+        self.spec = self.experiment.spec
+        self.datasets = self.experiment.datasets
+        self.methods = self.experiment.methods
+        self.baseline = None
+        if self.spec.timing is not None:
+            self.baseline = self.spec.timing.baseline
+        methods = dict.fromkeys(self.methods)
         self.jobs_by_row = {}
         for job in self.planned:
             # Labels and methods of run.json come first, in their order there.
-            self.experiment.datasets.setdefault(job.dataset, StoredDataset())
+            self.datasets.setdefault(job.dataset, StoredDataset())
             methods.setdefault(job.method)
             self.jobs_by_row.setdefault((job.dataset, job.method), []).append(job)
-        self.experiment.methods[:] = methods
-
-    @property
-    def spec(self) -> Spec:
-        """Experiment file with the profile and all overrides applied."""
-        return self.experiment.spec
-
-    @property
-    def datasets(self) -> dict[str, StoredDataset]:
-        """Data sets by label, in the order of the experiment."""
-        return self.experiment.datasets
-
-    @property
-    def methods(self) -> list[str]:
-        """Labels of the methods, in the order of the experiment."""
-        return self.experiment.methods
-
-    @property
-    def baseline(self) -> str | None:
-        """Label of the method to which speed-ups refer; None without one."""
-        if self.spec.timing is None:
-            return None
-        return self.spec.timing.baseline
+        self.methods[:] = methods
 
 
 # ------------------------------------------------------------ labels of data sets
@@ -292,11 +289,14 @@ def read_run(folder: Path) -> Run:
     except ValueError:
         altered = True
     main, *others = experiments_of(raw, folder / RUN_FILE)
+    path = folder / PROVENANCE
+    # The newest invocation is the last one.
+    provenance = validated(Provenance, read_json(path) or {}, path)
     run = Run(
         folder=folder,
         experiment=main,
         planned=[job for job in main.cells if not job.reading],
-        provenance=read_provenance(folder),
+        provenance=provenance.runs or [],
         verified=read_verified(folder),
         altered=altered,
         paired=stored_tests(stored.packed.paired),

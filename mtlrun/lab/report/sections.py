@@ -580,7 +580,9 @@ def cost_section(run: Run) -> Section:
         section.lines.append(
             f"{results} took {total} s, timed fits {significant(fit_seconds)} s of it."
         )
-    search_seconds = math.fsum(map(_search_seconds, run.selections.values()))
+    search_seconds = math.fsum(
+        record.selection.seconds or 0.0 for record in run.selections.values()
+    )
     if search_seconds:
         n = len(run.selections)
         searches = counted(n, "parameter search", "parameter searches")
@@ -609,12 +611,8 @@ def computing_seconds(runs: Iterable[Run]) -> float:
         for key, record in run.records.items():
             seconds[key] = _total_seconds(record)
         for key, record in run.selections.items():
-            seconds[f"search {key}"] = _search_seconds(record)
+            seconds[f"search {key}"] = record.selection.seconds or 0.0
     return math.fsum(seconds.values())
-
-
-def _search_seconds(record: Record) -> float:
-    return record.selection.seconds or 0.0
 
 
 def _total_seconds(record: Record) -> float:

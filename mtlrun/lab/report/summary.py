@@ -29,6 +29,7 @@ from mtlrun.lab.report.findings import (
     MAX_FINDINGS,
     OTHER_DATA,
     OURS,
+    PAPER,
     claim_row,
     counts_text,
     findings,
@@ -241,34 +242,8 @@ def _test_size(pair: tuple[RunReport, ClaimVerdict]) -> tuple[int, int]:
     return claim.tested, entry.report.job_counts[COMPLETE]
 
 
-def paper_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
-    """Return the claims of a paper that are tested on its data."""
-    others = (AUDIT, OTHER_DATA, OURS)
-    return [pair for pair in distinct_claims(entries) if pair[1].source not in others]
-
-
-def other_data_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
-    """Return the claims of a paper that are tested on other data.
-
-    The data are, for example, simulated. The verdicts do not concern the numbers of the
-    paper.
-    """
-    return _claims_from(entries, OTHER_DATA)
-
-
-def audit_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
-    """Return the claims that are checked with printed numbers or files of the
-    authors.
-    """
-    return _claims_from(entries, AUDIT)
-
-
-def our_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
-    """Return our own claims."""
-    return _claims_from(entries, OURS)
-
-
-def _claims_from(entries: Iterable[RunReport], source: str) -> list[RunClaim]:
+def claims_from(entries: Iterable[RunReport], source: str) -> list[RunClaim]:
+    """Return the claims of a source, one of `CLAIM_SOURCES`."""
     return [pair for pair in distinct_claims(entries) if pair[1].source == source]
 
 
@@ -415,8 +390,8 @@ def overview_sections(
     entries = overview.entries
     sections = []
     for paper, runs_of_paper in runs_by_paper(entries).items():
-        claims = paper_claims(runs_of_paper)
-        elsewhere = other_data_claims(runs_of_paper)
+        claims = claims_from(runs_of_paper, PAPER)
+        elsewhere = claims_from(runs_of_paper, OTHER_DATA)
         lines = []
         if claims:
             lines.append(counts_line(claims))
@@ -427,8 +402,8 @@ def overview_sections(
         bullets = [f"* {line}" for line in lines]
         title = _citation(runs_of_paper) or paper
         sections.append(Section(title, bullets, [table], fold=True))
-    audits = _claim_table(audit_claims(entries), ending)
-    ours = _claim_table(our_claims(entries), ending)
+    audits = _claim_table(claims_from(entries, AUDIT), ending)
+    ours = _claim_table(claims_from(entries, OURS), ending)
     runs = ReportTable.of(
         "run",
         "results done:count",
@@ -513,7 +488,7 @@ def verdict_strip(
     kinds = squares_of_verdicts()
     rows = []
     for paper, entries in runs_by_paper(overview.entries).items():
-        claims = _without_runs(paper_claims(entries))
+        claims = _without_runs(claims_from(entries, PAPER))
         if not claims:
             continue
         if titles is None:
@@ -554,9 +529,9 @@ def overview_markdown(
         page = (pages or {}).get(paper)
         outcome = (outcomes or {}).get(paper)
         # The first kind of claims that there are.
-        pairs = (
-            paper_claims(entries) or other_data_claims(entries) or our_claims(entries)
-        )
+        pairs: list[RunClaim] = []
+        for source in (PAPER, OTHER_DATA, OURS):
+            pairs = pairs or claims_from(entries, source)
         claims = _without_runs(pairs)
         sentences = []
         if outcome:

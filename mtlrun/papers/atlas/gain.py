@@ -19,8 +19,8 @@ from mtlrun.catalog.analysis import AnalysisResult, analysis
 from mtlrun.comparison.candidates import Candidate, default_candidates
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import Gain
-from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
+from mtlrun.comparison.schedule import ComparisonJobs
 from mtlrun.comparison.verdict import (
     INDEPENDENT,
     MIN_UNITS,

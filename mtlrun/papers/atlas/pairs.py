@@ -31,8 +31,8 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import Gain
-from mtlrun.comparison.jobs import ComparisonJobs
 from mtlrun.comparison.protocol import Protocol
+from mtlrun.comparison.schedule import ComparisonJobs
 from mtlrun.comparison.verdict import (
     CANNOT_TELL,
     HELPS,

@@ -21,7 +21,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mtlrun.catalog.analysis import AnalysisResult, analysis, published_path
+from mtlrun.catalog.analysis import (
+    AnalysisResult,
+    analysis,
+)
 from mtlrun.comparison.verdict import HELPS
 from mtlrun.papers.atlas.mixed import MixedMean, mixed_mean
 from mtlrun.papers.atlas.pairs import (
@@ -31,7 +34,7 @@ from mtlrun.papers.atlas.pairs import (
     log_ratio,
 )
 from mtlrun.stats import holm, paired_test
-from mtlrun.utils.io import read_text_file
+from mtlrun.utils.io import published_path, read_text_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -15,11 +15,11 @@ from mtlrun.catalog.analysis import (
     Printed,
     analysis,
     of_data_set,
-    published_path,
     read_printed,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.papers.fetr.curves import ESTIMATORS, PRINTED_ERRORS
+from mtlrun.utils.io import published_path
 
 #: Table 1 as printed, and the least errors of any linear model on the test rows of
 #: SARCOS, relative to the folder of the experiments.

@@ -20,13 +20,13 @@ from mtlrun.catalog.analysis import (
     Printed,
     analysis,
     of_data_set,
-    published_path,
     read_printed,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.estimators.independent import IndependentRidge
 from mtlrun.estimators.relationship import FETR, MTFL, MTFRL, MTRL
 from mtlrun.papers.fetr.data import shared_regression
+from mtlrun.utils.io import published_path
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -18,11 +18,11 @@ from scipy import stats
 from mtlrun.catalog.analysis import (
     AnalysisResult,
     analysis,
-    published_path,
     read_printed,
 )
 from mtlrun.data.dataset import Dataset
 from mtlrun.stats import FriedmanTest, control_tests, friedman, rank_table
+from mtlrun.utils.io import published_path
 
 #: Decimals of printed average ranks.
 RANK_DECIMALS = 2

@@ -14,9 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mtlrun.catalog.analysis import AnalysisResult, analysis, published_path
+from mtlrun.catalog.analysis import (
+    AnalysisResult,
+    analysis,
+)
 from mtlrun.data.dataset import Dataset
-from mtlrun.utils.io import read_text_file
+from mtlrun.utils.io import published_path, read_text_file
 from mtlrun.utils.yaml import load_text
 
 Array = np.ndarray[Any, np.dtype[Any]]

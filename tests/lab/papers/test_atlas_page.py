@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from scipy.stats import t as student
 
-from mtlrun.catalog.analysis import published_path
 from mtlrun.comparison.differences import SIMILAR, read_lines
 from mtlrun.papers.atlas.sharing import (
     KEYS,
@@ -27,6 +26,7 @@ from mtlrun.papers.atlas.sharing import (
     over_seeds,
     read_pairs,
 )
+from mtlrun.utils.io import published_path
 
 ROOT = Path(__file__).parents[3]
 RESULTS = ROOT / "results" / "atlas"

@@ -11,7 +11,6 @@ import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 
 from mtlrun import reproduce
-from mtlrun.catalog.analysis import published_path
 from mtlrun.comparison.verdict import judge
 from mtlrun.data.sets.cards import load_card
 from mtlrun.data.sets.simulate import simulate_families
@@ -42,6 +41,7 @@ from mtlrun.papers.atlas.trees import (
     WithoutTask,
 )
 from mtlrun.stats import holm
+from mtlrun.utils.io import published_path
 
 LINEAR = {
     "IndependentRidge": "none",

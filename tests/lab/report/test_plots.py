@@ -16,10 +16,10 @@ from mtlrun.lab.report.figures import (
     matrix_sections,
     measured_ranks,
     path_figures,
+    plot,
     rank_diagrams,
 )
 from mtlrun.lab.report.formats import markdown
-from mtlrun.lab.report.plots import plot
 from mtlrun.lab.report.run import read_run, results_of
 from mtlrun.show.drawing import draw, svg
 from mtlrun.show.figure_drawing import alike

@@ -15,10 +15,10 @@ from run_folders import stored_experiment
 from mtlrun.engine.record import JobKind, Record, ResultKey, Seconds
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.experiment.load import load_experiment
+from mtlrun.lab.plan import scenarios
 from mtlrun.lab.report import build
 from mtlrun.lab.report.run import Run
 from mtlrun.lab.report.terminal import print_report
-from mtlrun.lab.scenarios import scenarios
 
 EXPERIMENTS = [entry.id for entry in artefacts()]
 
