@@ -260,7 +260,7 @@ def mean_of(frame):
     return mixed_mean(frame["value"], frame["table"], frame["source"])
 
 
-@pytest.mark.filterwarnings("ignore:The MLE may be on the boundary")
+@pytest.mark.filterwarnings("ignore:The MLE may be")
 def test_the_mean_and_its_error_match_statsmodels():
     from statsmodels.formula.api import mixedlm
 
