@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -187,12 +188,9 @@ def predict_files(
 
 def _finished(path: Path, key: str) -> dict[str, list[int]]:
     """Return the files that were finished with the same model and options."""
-    try:
+    with contextlib.suppress(DataError, OSError, ValueError, KeyError, TypeError):
         content = json.loads(read_text_file(path))
         if content["key"] == key:
             return dict(content["files"])
-    except (DataError, OSError, ValueError, KeyError, TypeError):
-        # There are none yet, or the file was damaged.
-        return {}
-    # Of another model, or with other options.
+    # There are none yet, they are of another model or options, or the file is damaged.
     return {}

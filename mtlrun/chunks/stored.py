@@ -222,10 +222,6 @@ def kept_state(
         return None
 
 
-def _leaf_file(folder: Path, index: int, fold: int) -> Path:
-    return folder / "leaves" / f"{index}-{fold}.npy"
-
-
 def _store_leaf(
     folder: Path,
     index: int,
@@ -234,7 +230,8 @@ def _store_leaf(
 ) -> LeafSummary:
     """Add up the rows of some files in a worker, and write the sums."""
     sums = sums_of(rows_of, table, files)
-    (folder / "leaves").mkdir(exist_ok=True)
+    leaves = folder / "leaves"
+    leaves.mkdir(exist_ok=True)
     needed = sums.nbytes
     free = shutil.disk_usage(folder).free
     if needed > free:
@@ -248,7 +245,7 @@ def _store_leaf(
         for key, product in sums.products.items():
             if key[0] == fold:
                 halves.append(product[np.triu_indices(len(product))])
-        np.save(_leaf_file(folder, index, fold), np.concatenate(halves))
+        np.save(leaves / f"{index}-{fold}.npy", np.concatenate(halves))
     products = {}
     for key, product in sums.products.items():
         weight = float(product[0, 0])
@@ -268,7 +265,8 @@ def _store_fold(
     totals: dict[Key, Array] = {}
     sums = Sums()
     for index, leaf in enumerate(leaves):
-        content = np.load(_leaf_file(folder, index, fold), allow_pickle=False)
+        file = folder / "leaves" / f"{index}-{fold}.npy"
+        content = np.load(file, allow_pickle=False)
         begin = 0
         for key, product in leaf.items():
             end = begin + product.size * (product.size + 1) // 2
@@ -306,16 +304,9 @@ def store_statistics(folder: Path, fold: int, statistics: TaskStatistics) -> Non
         "n_rows": statistics.n_rows,
     }
     for name, array in arrays.items():
-        np.save(_array_file(folder, fold, name), np.ascontiguousarray(array))
-    _features_file(folder, fold).write_text("\n".join(statistics.features))
-
-
-def _array_file(folder: Path, fold: int, name: str) -> Path:
-    return folder / f"{fold}-{name}.npy"
-
-
-def _features_file(folder: Path, fold: int) -> Path:
-    return folder / f"{fold}-features.txt"
+        np.save(folder / f"{fold}-{name}.npy", np.ascontiguousarray(array))
+    features = folder / f"{fold}-features.txt"
+    features.write_text("\n".join(statistics.features))
 
 
 def _load_statistics(folder: Path, fold: int, is_shared: bool) -> TaskStatistics:
@@ -326,8 +317,8 @@ def _load_statistics(folder: Path, fold: int, is_shared: bool) -> TaskStatistics
         mode: Literal["r"] | None = None
         if name == "xx":
             mode = "r"
-        path = _array_file(folder, fold, name)
+        path = folder / f"{fold}-{name}.npy"
         array = np.load(path, mmap_mode=mode, allow_pickle=False)
         arrays[name] = np.asarray(array)
-    features = tuple(_features_file(folder, fold).read_text().split("\n"))
-    return TaskStatistics(shared=is_shared, features=features, **arrays)
+    features = (folder / f"{fold}-features.txt").read_text().split("\n")
+    return TaskStatistics(shared=is_shared, features=tuple(features), **arrays)

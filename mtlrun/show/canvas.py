@@ -8,7 +8,6 @@ SVG on every machine.
 
 from __future__ import annotations
 
-import io
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -35,11 +34,6 @@ STYLE: Any = {
 }
 #: Suffixes of the files that can be written.
 FORMATS = (".svg", ".png", ".pdf")
-#: Metadata that keep the date out of a file.
-NO_DATE: dict[str, dict[str, None]] = {
-    "svg": {"Date": None, "Creator": None},
-    "pdf": {"CreationDate": None},
-}
 
 
 @singledispatch
@@ -75,25 +69,6 @@ def drawing_style() -> Iterator[None]:
         yield
     finally:
         mpl.rcParams.update(before)
-
-
-def file_content(canvas: Figure, form: str) -> bytes:
-    """Return the content of a file without a date.
-
-    Parameters
-    ----------
-    canvas : matplotlib.figure.Figure
-    form : {"svg", "png", "pdf"}
-        Lines of SVG do not end with spaces, which version control would complain about.
-    """
-    stream = io.BytesIO()
-    with drawing_style(), quiet_glyphs():
-        canvas.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
-    content = stream.getvalue()
-    if form != "svg":
-        return content
-    lines = [line.rstrip() + b"\n" for line in content.splitlines()]
-    return b"".join(lines)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from mtlrun.show.canvas import (
     FORMATS,
     draw,
     drawing_style,
-    file_content,
     quiet_glyphs,
 )
 from mtlrun.show.figures import Drawing
@@ -39,6 +38,12 @@ from mtlrun.show.picture_drawing import (
 )
 from mtlrun.show.pictures import GainsPicture, PanelsPicture, Picture
 from mtlrun.utils.io import write_atomic
+
+#: Metadata that keep the date out of a file.
+NO_DATE: dict[str, dict[str, None]] = {
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None},
+}
 
 
 def draw_in_notebook(picture: Picture, ax: Any = None) -> Any:
@@ -76,12 +81,23 @@ def write_drawing(
 
 
 def content_of(picture: Drawing | Picture, form: str) -> bytes:
-    """Return a picture with its title as a file of the format svg, png or pdf."""
+    """Return a picture with its title as a file of the format svg, png or pdf.
+
+    It has no date. Lines of SVG do not end with spaces, which version control would
+    complain about.
+    """
     figure = _figure_of(picture)
     # Figures of runs have drawn their title.
     if not figure.get_suptitle():
         figure.suptitle(picture.title, fontsize=10, parse_math=False)
-    return file_content(figure, form)
+    stream = io.BytesIO()
+    with drawing_style(), quiet_glyphs():
+        figure.savefig(stream, format=form, metadata=NO_DATE.get(form, {}), dpi=200)
+    content = stream.getvalue()
+    if form != "svg":
+        return content
+    lines = [line.rstrip() + b"\n" for line in content.splitlines()]
+    return b"".join(lines)
 
 
 def svg(picture: Drawing | Picture) -> str:

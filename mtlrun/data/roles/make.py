@@ -843,7 +843,22 @@ def _kept(
         is_counted = is_training | ~np.isin(task_of_row, task_of_row[is_training])
         sizes = np.bincount(task_of_row[is_counted], minlength=len(tasks))
         is_small = sizes < min_rows
-        _note_small_tasks(make, sizes)
+        n_few = int(((sizes > 0) & (sizes < FEW_ROWS)).sum())
+        if n_few and make.roles.min_rows is None:
+            # Small tasks are kept, unless an option says which ones are.
+            n_single = int((sizes == 1).sum())
+            with_one = ""
+            if n_single:
+                with_one = f" ({n_single} of them have one row)"
+            swapped = ""
+            if 2 * n_single > len(sizes):
+                swapped = "; are --target and --task swapped?"
+            make.notes.append(
+                f"{n_few} of {counted(len(sizes), 'task')} with fewer than {FEW_ROWS} "
+                f"rows are kept{with_one}: they train what tasks share, and are scored "
+                "where they have rows to train and to test on; --min-rows N leaves "
+                f"small tasks out{swapped}"
+            )
         has_one_class = np.zeros_like(is_small)
         if has_labels:
             for t in np.flatnonzero(~is_small):
@@ -888,27 +903,6 @@ def _kept(
             f"{counted(n_without_target, 'row')} without a target left out"
         )
     return rows, tasks, task_id
-
-
-def _note_small_tasks(make: DatasetBuilder, sizes: Array) -> None:
-    """Note that small tasks are kept, unless an option says which ones are."""
-    if make.roles.min_rows is not None:
-        return
-    n_few = int(((sizes > 0) & (sizes < FEW_ROWS)).sum())
-    if not n_few:
-        return
-    n_single = int((sizes == 1).sum())
-    with_one = ""
-    if n_single:
-        with_one = f" ({n_single} of them have one row)"
-    swapped = ""
-    if 2 * n_single > len(sizes):
-        swapped = "; are --target and --task swapped?"
-    make.notes.append(
-        f"{n_few} of {counted(len(sizes), 'task')} with fewer than {FEW_ROWS} rows are "
-        f"kept{with_one}: they train what tasks share, and are scored where they have "
-        f"rows to train and to test on; --min-rows N leaves small tasks out{swapped}"
-    )
 
 
 def _source(
