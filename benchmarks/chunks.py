@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from sklearn.linear_model import SGDRegressor
 from threadpoolctl import threadpool_limits
 
-from mtlrun.chunks.sums import Products, Sums, add_up, statistics_of, sums_of
+from mtlrun.chunks.sums import Sums, add_up, rows_of, statistics_of, sums_of
 from mtlrun.chunks.table import CHUNK_BYTES, ChunkedTable, chunk_files
 from mtlrun.estimators import IndependentRidge, TraceNormMTL
 from mtlrun.parallel.pool import Pool
@@ -69,7 +69,8 @@ def _schema(features: int) -> pa.Schema:
 
 def table_of(folder: Path) -> ChunkedTable:
     """Return the table of a folder."""
-    return ChunkedTable.of(chunk_files(folder), target="y", task="task")
+    files = chunk_files(folder)
+    return ChunkedTable.of(files, target="y", task="task", n_folds=FOLDS)
 
 
 def read_and_multiply(table: ChunkedTable, file: Path) -> None:
@@ -93,9 +94,7 @@ def side_by_side(table: ChunkedTable) -> tuple[float, float, Sums]:
     sums = Sums()
     for file in table.files:
         plain += _cpu(lambda file=file: read_and_multiply(table, file))[0]
-        seconds, part = _cpu(
-            lambda file=file: sums_of(Products(), table, [file], FOLDS, 0)
-        )
+        seconds, part = _cpu(lambda file=file: sums_of(rows_of, table, [file]))
         before = time.process_time()
         sums.merge(part)
         ours += seconds + time.process_time() - before
@@ -132,7 +131,7 @@ def workers(folder: Path) -> None:
     for jobs in (1, 2):
         said: list[str] = []
         started = time.perf_counter()
-        add_up(Products(), table_of(folder), Pool(jobs), FOLDS, 0, said.append)
+        add_up(rows_of, table_of(folder), Pool(jobs), said.append)
         print(
             f"{jobs} | {time.perf_counter() - started:.1f} | {said[-1] if jobs > 1 else '-'}",
             flush=True,
@@ -150,8 +149,8 @@ def against_memory(folder: Path) -> None:
     )
     alpha = 0.02 * len(data) / len(np.unique(task))
     rows, memory = _cpu(lambda: TraceNormMTL(alpha=alpha).fit(X, y, task_id=task))
-    reading, sums = _cpu(lambda: sums_of(Products(), table, table.files, FOLDS, 0))
-    parts, _ = statistics_of(table, sums, FOLDS)
+    reading, sums = _cpu(lambda: sums_of(rows_of, table, table.files))
+    parts, _ = statistics_of(table, sums)
     fit, chunks = _cpu(
         lambda: TraceNormMTL(alpha=alpha).fit_statistics(sum(parts[1:], parts[0]))
     )
@@ -167,8 +166,8 @@ def against_sgd(folder: Path) -> None:
     the ridge from one pass.
     """
     table = table_of(folder)
-    reading, sums = _cpu(lambda: sums_of(Products(), table, table.files, FOLDS, 0))
-    parts, names = statistics_of(table, sums, FOLDS)
+    reading, sums = _cpu(lambda: sums_of(rows_of, table, table.files))
+    parts, names = statistics_of(table, sums)
     whole: TaskStatistics = sum(parts[1:], parts[0])
     n = float(whole.n_rows.mean())
     fit, ridge = _cpu(lambda: IndependentRidge(alpha=0.01 * n).fit_statistics(whole))
@@ -249,8 +248,7 @@ def child(command: str, folder: Path) -> None:
     if command == "pass":
         statistics_of(
             table_of(folder),
-            sums_of(Products(), table_of(folder), chunk_files(folder), FOLDS, 0),
-            FOLDS,
+            sums_of(rows_of, table_of(folder), chunk_files(folder)),
         )
     elif command == "compare":
         mtlrun.compare(folder, target="y", task="task", methods=["TraceNormMTL"])

@@ -446,13 +446,14 @@ def control_tests(
     return tests
 
 
-def holm(pvalues: ArrayLike) -> np.ndarray:
+def holm(pvalues: ArrayLike, family: int = 0) -> np.ndarray:
     """Return p-values adjusted by Holm's step-down method, in the same order.
 
     NaNs stay NaN and do not count.
 
     The i-th smallest of m is multiplied by m - i + 1, cut at 1, and made at least as
-    large as those before it.
+    large as those before it. The tests may belong to a larger family of m tests, of
+    which the others have shown nothing.
 
     Raises
     ------
@@ -465,8 +466,8 @@ def holm(pvalues: ArrayLike) -> np.ndarray:
     if is_outside.any():
         raise ValueError("p-values must lie in [0, 1]")
     order = present[np.argsort(raw[present], kind="stable")]
-    factors = np.arange(len(order), 0, -1)
-    products = raw[order] * factors
+    size = max(family, len(order))
+    products = raw[order] * (size - np.arange(len(order)))
     # A larger p-value must not become smaller than one before it by its smaller factor.
     rising = np.maximum.accumulate(products)
     adjusted = raw.copy()

@@ -86,7 +86,7 @@ def registry_text(
         lines.append("if TYPE_CHECKING:")
     for module, names in modules.items():
         lines.append(f"    from {module} import (")
-        lines += [f"        {name} as {name}," for name in names]
+        lines += [f"        {name}," for name in names]
         lines.append("    )")
     lines += ["", "#: Module -> its public classes.", "CLASSES = {"]
     for module, names in modules.items():

@@ -244,13 +244,13 @@ def block(strip: Strip | None, papers: Sequence[str], overview: Overview) -> str
     main_claims = (
         _wrapped("The main claim of each:\n\n" + "\n".join(lines)) if lines else ""
     )
-    parts = [BEGIN, grid, main_claims, _printed_numbers(overview), END]
+    parts = [BEGIN, grid, main_claims, _printed_numbers(overview.entries), END]
     return "\n\n".join(filter(None, parts))
 
 
-def _printed_numbers(overview: Overview) -> str:
+def _printed_numbers(entries: Iterable[RunReport]) -> str:
     """Return how many published numbers ours agree with, in a sentence."""
-    numbers = [number for _, number in distinct_references(overview.entries)]
+    numbers = [number for _, number in distinct_references(entries)]
     verdicts = paper_verdicts(numbers)
     n_within = verdicts.count(Verdict.WITHIN)
     n_outside = verdicts.count(Verdict.OUTSIDE)
@@ -327,6 +327,7 @@ def page(overview: Overview, paper: str, words: dict[str, Any], root: Path) -> s
         _listed("What does not hold:", _failing(theirs, words)),
         words.get("speed", ""),
         markdown_grid(part_table(claim for _, claim in theirs)) if theirs else "",
+        _printed_numbers(entries),
         f"[Every claim](../../{CLAIMS.format(paper)}) has its threshold, our numbers, "
         "its verdict under each interpretation, and a link to its report. What the "
         f"paper leaves open, and what we chose: [choices](../../configs/{paper}/README.md).",

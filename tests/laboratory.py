@@ -247,9 +247,13 @@ def _dismiss_workers() -> None:
         ].get_reusable_executor().shutdown(wait=True)
 
 
+def _modules_of_lab() -> list[str]:
+    return [n for n in sys.modules if n.startswith("lab") and n[3:4] in ("", ".")]
+
+
 @pytest.fixture
 def lab(tmp_path, monkeypatch, forked):
-    for name in [n for n in sys.modules if n.split(".")[0] == "lab"]:
+    for name in _modules_of_lab():
         monkeypatch.delitem(sys.modules, name)
     laboratory = Lab(tmp_path, forked)
     monkeypatch.syspath_prepend(tmp_path)
@@ -257,5 +261,5 @@ def lab(tmp_path, monkeypatch, forked):
     _dismiss_workers()
     yield laboratory
     _dismiss_workers()
-    for name in [n for n in sys.modules if n.split(".")[0] == "lab"]:
+    for name in _modules_of_lab():
         del sys.modules[name]

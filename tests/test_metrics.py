@@ -102,6 +102,13 @@ def test_other_averages_of_the_auc_equal_scikit_learn(weighted):
     )
 
 
+@pytest.mark.parametrize(("n_positive", "n_negative"), [(10, 9), (9, 10), (10, 10)])
+def test_a_frequent_task_has_ten_rows_of_each_class(n_positive, n_negative):
+    y = np.repeat([1.0, -1.0], [n_positive, n_negative])
+    is_frequent = not np.isnan(m.auc_frequent_per_task(y, -np.arange(len(y)))[0])
+    assert is_frequent == (n_positive == n_negative)
+
+
 def test_other_averages_of_the_auc_work_in_other_layouts():
     rng = np.random.default_rng(1)
     y, s = np.sign(rng.normal(size=60)), rng.normal(size=60)

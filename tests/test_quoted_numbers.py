@@ -244,3 +244,14 @@ def test_the_strength_of_a_penalty_is_not_called_a_price():
         *(ROOT / "docs" / "guide").glob("*.md"),
     ]
     assert [file.name for file in files if "price" in file.read_text("utf-8")] == []
+
+
+def test_the_average_gains_of_mt_mkl_are_those_of_the_stored_table():
+    table = pd.read_csv(ROOT / "results/mtmkl/table1/full/table.csv")
+    scores = table.pivot(index="dataset", columns="method", values="accuracy_mean")
+    gains = (100 * (scores["Proposed"] - scores["STL"])).dropna()
+    means = gains.groupby(lambda name: name.partition(" (")[2]).mean()
+    (quoted,) = re.findall(
+        r"points on average, ours (\S+) to (\S+)\)", joined("docs/papers/mtmkl.md")
+    )[:1]
+    assert (f"{means.min():.2f}", f"{means.max():.2f}") == quoted

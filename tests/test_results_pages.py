@@ -304,6 +304,47 @@ def test_the_counts_in_the_readme_match_the_claims():
         assert +Counter(named) == counts, path.name
 
 
+def counts_of_printed_numbers(text: str) -> Counter[str]:
+    """Return the published numbers within tolerance and out of it that a page counts."""
+    counts = re.search(
+        r"ours: (\d+) are within tolerance, (\d+) are not", " ".join(text.split())
+    )
+    within, outside = counts.groups() if counts else (0, 0)
+    return Counter(within=int(within), outside=int(outside))
+
+
+def test_the_pages_of_the_papers_count_the_printed_numbers_of_the_readme():
+    pages = Counter()
+    for path in paper_pages():
+        pages += counts_of_printed_numbers(path.read_text(encoding="utf-8"))
+    assert pages == counts_of_printed_numbers(committed("README.md"))
+
+
+def test_results_readme_counts_the_interpretations_of_each_run():
+    """A row says "five interpretations" of a run that has five."""
+    words = [
+        "one",
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+    ]
+    for row in committed("results/README.md").splitlines():
+        run = re.match(r"\| \[(.*?)\]", row)
+        count = re.search(r"(?<! of )\b(\w+) interpretations", row)
+        if run is None or count is None or count[1] not in words:
+            continue
+        folder = ROOT / "results" / run[1]
+        plan = read_plan(folder, Store.of_run(folder))
+        n_readings = len(plan["readings"])
+        assert words.index(count[1]) + 1 == n_readings, run[1]
+
+
 def test_the_main_claims_on_the_index_match_the_page_of_the_paper():
     def plain(text: str) -> str:
         return " ".join(text.split()).lower()

@@ -18,7 +18,7 @@ import fnmatch
 import io
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeVar
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.declarations import ANALYSES
 from mtlrun.utils.io import read_text_file
+from mtlrun.utils.options import with_fields
 
 Function = TypeVar("Function", bound=Callable[..., "AnalysisResult"])
 
@@ -172,6 +173,7 @@ class Declaration:
     """
 
     quantities: Mapping[str, str]
+    _: KW_ONLY
     lower: Sequence[str] = ()
     higher: Sequence[str] = ()
     needs_data: bool = True
@@ -230,35 +232,12 @@ class Declaration:
         return quantities
 
 
-def analysis(
-    quantities: Mapping[str, str],
-    *,
-    name: str = "",
-    labels: Mapping[str, str] | None = None,
-    lower: Sequence[str] = (),
-    higher: Sequence[str] = (),
-    needs_data: bool = True,
-    changes: Sequence[str] = (),
-    digits: int = 6,
-    varies: Sequence[str] = (),
-    differences: Sequence[str] = (),
-) -> Callable[[Function], Function]:
+@with_fields(Declaration)
+def analysis(declaration: Declaration) -> Callable[[Function], Function]:
     """Declare the results of an analysis; a decorator with the fields of `Declaration`.
 
     A function without a declaration may return any quantities.
     """
-    declaration = Declaration(
-        quantities,
-        name=name,
-        labels=labels or {},
-        lower=lower,
-        higher=higher,
-        needs_data=needs_data,
-        changes=changes,
-        digits=digits,
-        varies=varies,
-        differences=differences,
-    )
 
     def declare(function: Function) -> Function:
         function.declaration = declaration  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ inspected. This module needs only the standard library.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import inspect
 import json
@@ -17,6 +18,9 @@ from typing import Any
 from mtlrun.errors import ConfigError, suggest
 from mtlrun.estimators import declarations
 from mtlrun.utils.plugins import import_named
+
+#: Version of an installed distribution, whose metadata are read once per process.
+version_of = functools.lru_cache(importlib.metadata.version)
 
 #: Module of the class of declarations, which the decorator of an analysis attaches.
 _DECLARATION_MODULE = "mtlrun.catalog.analysis"
@@ -149,7 +153,7 @@ def _is_installed(package: Mapping[str, str] | None) -> bool:
         return True
     try:
         for name, version in package.items():
-            if importlib.metadata.version(name) != version:
+            if version_of(name) != version:
                 return False
     except importlib.metadata.PackageNotFoundError:
         return False

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from mtlrun.catalog.registry import METHODS, build, load_class
 from mtlrun.chunks.stored import (
@@ -43,9 +42,8 @@ from mtlrun.chunks.summed import (
 from mtlrun.chunks.sums import (
     Folds,
     Losses,
-    Products,
     add_up,
-    check_tasks,
+    rows_of,
     statistics_of,
     target_moments,
 )
@@ -64,7 +62,7 @@ from mtlrun.comparison.options import CompareOptions, TargetColumns
 from mtlrun.comparison.result import Comparison, coefficient_frame
 from mtlrun.comparison.verdict import INDEPENDENT, MARGIN, SMALLEST, TRIVIAL
 from mtlrun.data.roles.roles import Roles
-from mtlrun.errors import ConfigError, counted
+from mtlrun.errors import ConfigError, DataError, counted, listed
 from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.estimators.hierarchical import HierarchicalMTL
 from mtlrun.estimators.metadata import Scale
@@ -106,8 +104,6 @@ class Chunked:
     tasks : list of str
         Names of the tasks.
     pool : Pool
-    seed : int
-        Seed of the folds.
     say : callable
         Takes a line of progress.
     notes : list of str
@@ -118,7 +114,6 @@ class Chunked:
     folds: Folds
     tasks: list[str]
     pool: Pool
-    seed: int
     say: Callable[[str], None]
     notes: list[str]
 
@@ -127,8 +122,6 @@ class Chunked:
         cls,
         table: ChunkedTable,
         pool: Pool,
-        folds: int,
-        seed: int,
         say: Callable[[str], None],
         folder: Path | None = None,
         kept: Path | None = None,
@@ -139,9 +132,6 @@ class Chunked:
         ----------
         table : ChunkedTable
         pool : Pool
-        folds : int
-            Number of folds.
-        seed : int
         say : callable
         folder : Path, optional
             Folder where several processes of this machine keep their sums.
@@ -155,30 +145,37 @@ class Chunked:
         """
         earlier = None
         if kept is not None:
-            earlier = kept_state(kept, table, folds)
+            earlier = kept_state(kept, table)
         if earlier is not None:
             table, statistics, tasks = earlier
             say(f"the sums of an interrupted run are used: {kept}")
         elif folder is not None and uses_files(pool):
-            table, statistics, tasks = read_folds(table, folder, pool, folds, seed, say)
+            table, statistics, tasks = read_folds(table, folder, pool, say)
         else:
-            sums = add_up(Products(), table, pool, folds, seed, say)
+            sums = add_up(rows_of, table, pool, say)
             if table.weight is not None and sums.rows:
                 # The second pass divides the weights by their mean as well.
-                mean = sums.mean_weight()
-                sums.divide(mean)
-                table = replace(table, weight_unit=table.weight_unit * mean)
-            parts, tasks = statistics_of(table, sums, folds)
+                unit = table.weight_unit * sums.normalize_weights()
+                table = replace(table, weight_unit=unit)
+            parts, tasks = statistics_of(table, sums)
             statistics = Folds(parts)
         if kept is not None and earlier is None:
             keep_state(kept, table, statistics, tasks)
         rows = np.array([part.n_rows for part in statistics.parts])
         largest_folds = np.sort(rows, axis=0)[-2:].sum(axis=0)
-        check_tasks(rows.sum(axis=0) - largest_folds, tasks, len(rows))
+        # The smallest number of rows of each task in a training part.
+        min_rows = rows.sum(axis=0) - largest_folds
+        small = [name for name, n in zip(tasks, min_rows, strict=True) if n < 1]
+        if small:
+            raise DataError(
+                f"{counted(len(small), 'task')} of so few rows that some training "
+                f"parts have none: {listed(small)}",
+                f"Take their rows out, or take fewer folds than {table.n_folds}.",
+            )
         notes = table.notes_on_weights(tasks)
         for note in notes:
             say(note)
-        return cls(table, statistics, tasks, pool, seed, say, notes)
+        return cls(table, statistics, tasks, pool, say, notes)
 
     @property
     def design(self) -> str:
@@ -240,7 +237,7 @@ class Chunked:
         x_shift, y_shift = np.split(self.table.shift, [len(self.table.features)])
         intercept = intercept + np.einsum("d,kmdt->kmt", x_shift, coef) - y_shift
         number_of_task = {name: t for t, name in enumerate(self.tasks)}
-        work = Losses(
+        losses = Losses(
             coef,
             intercept,
             self.folds.scales,
@@ -248,9 +245,7 @@ class Chunked:
             number_of_task,
             self.folds.folder,
         )
-        sums = add_up(
-            work, self.table, self.pool, len(self.folds.parts), self.seed, self.say
-        )
+        sums = add_up(losses.groups, self.table, self.pool, self.say)
         products = {}
         for (fold, task), product in sums.products.items():
             number = number_of_task[task] if isinstance(task, str) else task
@@ -420,6 +415,8 @@ def compare_chunks(
         targets_last=columns.targets_last,
         weight=roles.weight,
         drop=roles.drop,
+        n_folds=options.splits,
+        seed=options.seed,
     )
     names = ["TaskMean", "IndependentRidge", "PooledRidge", TUNED]
     for name in list(options.methods) or ["default"]:
@@ -437,7 +434,7 @@ def compare_chunks(
     pool = Pool(options.jobs, options.backend, options.scheduler)
     kept = None
     if output is not None:
-        kept = kept_folder(output, table, options.splits, options.seed)
+        kept = kept_folder(output, table)
     with ExitStack() as stack:
         folder = None
         if uses_files(pool):
@@ -446,17 +443,16 @@ def compare_chunks(
             if folder is None:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             folder.mkdir(parents=True, exist_ok=True)
-        n_folds = options.splits
         try:
-            data = Chunked.read(table, pool, n_folds, options.seed, say, folder, kept)
+            data = Chunked.read(table, pool, say, folder, kept)
             result = _compare(data, candidate_names, options, changed, files, kept)
         except KeyboardInterrupt:
-            if kept is not None and kept_state(kept, table, n_folds) is not None:
+            if kept is not None and kept_state(kept, table) is not None:
                 n_parts = len(list(kept.glob("part-*.npz")))
                 say(
                     f"interrupted: {kept} keeps the sums of all rows and the fits of "
-                    f"{n_parts} of {math.comb(n_folds, 2)} pairs of folds; the same "
-                    "command goes on there"
+                    f"{n_parts} of {math.comb(table.n_folds, 2)} pairs of folds; the "
+                    "same command goes on there"
                 )
             else:
                 say("interrupted in the first pass over the files: nothing is kept")
@@ -526,10 +522,13 @@ def _compare(
     best_label = board.ranked()[0].label
     best = next(c for c in candidates if c.label == best_label)
     trained = _fit_to_all_rows(data, best)
+    estimator = trained.model.estimator
     return ChunkComparison(
         board=board,
         trained=trained,
-        coefficients=_coefficients(trained, data),
+        coefficients=coefficient_frame(
+            data.tasks, estimator.intercept_, estimator.coef_, table.features
+        ),
         coefficients_of=best_label,
         cells={
             "schema": 1,
@@ -570,14 +569,6 @@ def _changed_options(roles: Roles, options: CompareOptions) -> dict[str, Any]:
     return changed
 
 
-def _coefficients(trained: Trained, data: Chunked) -> pd.DataFrame:
-    """Return a row per task with its intercept and coefficients."""
-    estimator = trained.model.estimator
-    return coefficient_frame(
-        data.tasks, estimator.intercept_, estimator.coef_, data.table.features
-    )
-
-
 def named_files(files: Sequence[Path]) -> dict[str, str]:
     """Return the sizes of files by their path below the folder common to all.
 
@@ -607,7 +598,7 @@ def _facts(data: Chunked) -> list[str]:
         "all fits are made from sums of products over the rows, which one pass over "
         "the files adds up; a second pass takes the losses of the rows left out",
         f"{n_folds}-fold cross-validation, 1 repeat; the fold of a row is a hash of "
-        f"seed ({data.seed}), position of the file and row",
+        f"seed ({table.seed}), position of the file and row",
         f"parameters are chosen on the {n_folds - 1} other folds, each left out in "
         "turn; of methods within one standard error of the best, the first one is "
         "selected",
@@ -686,7 +677,6 @@ def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:
     search.run((fold,) for fold in range(len(data.folds.parts)))
     params, score = search.best(candidate, None)
     training = Training.of(data.folds.whole)
-    started = time.perf_counter()
     fitted = training.fit(candidate, params)
     metrics = {"nmse": score}
     result = {
@@ -694,7 +684,7 @@ def _fit_to_all_rows(data: Chunked, candidate: Candidate) -> Trained:
         "params": params,
         "metrics": metrics,
         "chosen on": "all folds",
-        "seconds": {"fit": time.perf_counter() - started},
+        "seconds": {"fit": fitted.seconds},
     }
     facts = {
         "name": candidate.label,

@@ -8,6 +8,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -148,16 +149,14 @@ def predict_files(
         progress.add(0, 1)
         release_memory()
 
+    texts_of_files = (texts(file, has_header=file is files[0]) for file in files)
+    all_texts = chain.from_iterable(texts_of_files)
     if str(output) == "-":
-        for position, file in enumerate(files):
-            for text in texts(file, has_header=position == 0):
-                sys.stdout.write(text)
+        sys.stdout.writelines(all_texts)
         return counts
     if output.suffix.lower() in (".csv", ".txt"):
         with replacing(output) as new_file, new_file.open("wb") as stream:
-            for position, file in enumerate(files):
-                for text in texts(file, has_header=position == 0):
-                    stream.write(text.encode())
+            stream.writelines(map(str.encode, all_texts))
         return counts
     output.mkdir(parents=True, exist_ok=True)
     root = Path(os.path.commonpath([file.absolute().parent for file in files]))
@@ -173,8 +172,7 @@ def predict_files(
         part.parent.mkdir(parents=True, exist_ok=True)
         try:
             with replacing(part) as new_file, new_file.open("wb") as stream:
-                for text in texts(file, has_header=True):
-                    stream.write(text.encode())
+                stream.writelines(map(str.encode, texts(file, has_header=True)))
         except KeyboardInterrupt:
             say(
                 f"finished so far: {counted(len(finished), 'file')} of {len(files)} in "

@@ -14,30 +14,29 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from mtlrun.chunks.sums import (
     Folds,
     Key,
-    Products,
     ReadProgress,
     Sums,
     fold_statistics,
     leaves_of,
+    rows_of,
+    run_in_order,
     sums_of,
     task_names,
 )
 from mtlrun.chunks.table import ChunkedTable
-from mtlrun.errors import ConfigError, DataError, MtlrunError
-from mtlrun.parallel.outcome import WorkItem
+from mtlrun.errors import DataError
 from mtlrun.parallel.pool import Pool
-from mtlrun.parallel.status import OK
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.utils.io import file_json, read_text_file, sha256_json, write_atomic
 
@@ -58,51 +57,38 @@ _ARRAYS = (
 )
 
 
-@dataclass(frozen=True)
-class LeafSummary:
-    """Names, counts and weights of the sums of a leaf.
+class StoredProduct(NamedTuple):
+    """A square product V V' in the file of a leaf.
 
     Attributes
     ----------
-    sizes : dict of Key to int
-        Size of the square products, in the order in which they were written.
-    counts : dict of Key to int
-        Number of rows in each product.
-    weights : dict of Key to float
+    size : int
+        Number of its rows, and columns.
+    n_rows : int
+        Number of rows of the table in it.
+    weight : float
         Total weight of these rows.
+    """
+
+    size: int
+    n_rows: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class LeafSummary:
+    """What the files of a leaf hold.
+
+    Attributes
+    ----------
+    products : dict of Key to StoredProduct
+        In the order in which they were written.
     n_rows : int
         Number of rows that were read.
     """
 
-    sizes: dict[Key, int]
-    counts: dict[Key, int]
-    weights: dict[Key, float]
+    products: dict[Key, StoredProduct]
     n_rows: int
-
-    def of_fold(self, fold: int) -> FoldSummary:
-        """Return the summary of the products of one fold."""
-        sizes = {}
-        for key, size in self.sizes.items():
-            if key[0] == fold:
-                sizes[key] = size
-        counts = {}
-        for key, count in self.counts.items():
-            if key[0] == fold:
-                counts[key] = count
-        return FoldSummary(sizes, counts)
-
-
-@dataclass(frozen=True)
-class FoldSummary:
-    """Sizes and counts of the sums of one fold in a leaf, as in `LeafSummary`.
-
-    Attributes
-    ----------
-    sizes, counts : dict of Key to int
-    """
-
-    sizes: dict[Key, int]
-    counts: dict[Key, int]
 
 
 def uses_files(pool: Pool) -> bool:
@@ -114,55 +100,10 @@ def uses_files(pool: Pool) -> bool:
     return not pool.is_serial and pool.has_processes
 
 
-def run_in_order(
-    pool: Pool, function: Callable[..., Any], items: Iterable[tuple[Any, ...]]
-) -> Generator[Any, None, None]:
-    """Call a function in worker processes, and yield its results in order.
-
-    Parameters
-    ----------
-    pool : Pool
-    function : callable
-        Defined at the top level of a module.
-    items : iterable of tuple
-        Arguments of each call.
-
-    Raises
-    ------
-    MtlrunError
-        Raised by the function. Its other errors become a ConfigError.
-    """
-    work: Iterable[WorkItem] = (
-        (index, (function, arguments)) for index, arguments in enumerate(items)
-    )
-    finished: dict[int, Any] = {}
-    next_index = 0
-    for index, outcome in pool.run(_call, work):
-        if outcome.status != OK:
-            raise ConfigError(str(outcome.error), "Run the command again.")
-        if isinstance(outcome.value, MtlrunError):
-            raise outcome.value
-        finished[index] = outcome.value
-        # A result waits here for the results of all earlier items.
-        while next_index in finished:
-            yield finished.pop(next_index)
-            next_index += 1
-
-
-def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
-    """Call a function in a worker, and return its error if it is one for users."""
-    try:
-        return function(*arguments)
-    except MtlrunError as error:
-        return error
-
-
 def read_folds(
     table: ChunkedTable,
     folder: Path,
     pool: Pool,
-    n_folds: int,
-    seed: int,
     say: Callable[[str], None],
 ) -> tuple[ChunkedTable, Folds, list[str]]:
     """Read all files once, and keep the statistics of each fold in a folder.
@@ -172,9 +113,6 @@ def read_folds(
     table : ChunkedTable
     folder : Path
     pool : Pool
-    n_folds : int
-    seed : int
-        Seed of the folds.
     say : callable
         Takes a line of progress.
 
@@ -195,39 +133,39 @@ def read_folds(
     groups = leaves_of(table.files)
     arguments = []
     for index, files in enumerate(groups):
-        arguments.append((folder, index, table, files, n_folds, seed))
+        arguments.append((folder, index, table, files))
     results = run_in_order(pool, _store_leaf, arguments)
     leaves: list[LeafSummary] = []
     for files, leaf in zip(groups, results, strict=True):
         leaves.append(leaf)
         progress.add(leaf.n_rows, len(files))
-    progress.end()
+    progress.show(is_final=True)
     n_rows = sum(leaf.n_rows for leaf in leaves)
+    weights: dict[Key, float] = {}
+    n_weighted = 0
+    for leaf in leaves:
+        for key, product in leaf.products.items():
+            weights[key] = weights.get(key, 0.0) + product.weight
+            n_weighted += product.n_rows
     unit = 1.0
     if table.weight is not None and n_rows:
-        # As `Sums.mean_weight`, to the bit.
-        weights: dict[Key, float] = {}
-        n_weighted = 0
-        for leaf in leaves:
-            for key, weight in leaf.weights.items():
-                weights[key] = weights.get(key, 0.0) + weight
-            n_weighted += sum(leaf.counts.values())
+        # As `Sums.normalize_weights`, to the bit.
         unit = math.fsum(weights.values()) / n_weighted
-    keys: set[Key] = set()
-    for leaf in leaves:
-        keys.update(leaf.sizes)
-    names = task_names(table, keys, n_rows)
+    names = task_names(table, weights, n_rows)
     folds = []
-    for fold in range(n_folds):
-        summaries = [leaf.of_fold(fold) for leaf in leaves]
-        folds.append((folder, fold, summaries, table, names, unit))
+    for fold in range(table.n_folds):
+        products_by_leaf = []
+        for leaf in leaves:
+            products = {k: p for k, p in leaf.products.items() if k[0] == fold}
+            products_by_leaf.append(products)
+        folds.append((folder, fold, products_by_leaf, table, names, unit))
     # The workers return nothing: the results are the files.
     for _ in run_in_order(pool, _store_fold, folds):
         pass
     # They are large, and not read again.
     shutil.rmtree(folder / "leaves")
     scaled = replace(table, weight_unit=table.weight_unit * unit)
-    return scaled, stored_folds(folder, n_folds, table.task is None), names
+    return scaled, stored_folds(folder, table.n_folds, table.task is None), names
 
 
 @lru_cache(maxsize=1)
@@ -243,7 +181,7 @@ _STATE = "state.json"
 MAX_KEPT_BYTES = 1 << 30
 
 
-def kept_folder(output: Path, table: ChunkedTable, n_folds: int, seed: int) -> Path:
+def kept_folder(output: Path, table: ChunkedTable) -> Path:
     """Return the folder that keeps the sums of a table if its comparison is interrupted.
 
     Its name depends on the files, their sizes and times, and on the columns and folds.
@@ -253,7 +191,7 @@ def kept_folder(output: Path, table: ChunkedTable, n_folds: int, seed: int) -> P
         stat = file.stat()
         files.append([str(file.absolute()), stat.st_size, stat.st_mtime_ns])
     content = [files, table.columns, len(table.targets), table.task, table.weight]
-    key = sha256_json([*content, n_folds, seed])
+    key = sha256_json([*content, table.n_folds, table.seed])
     return output / f"sums-{key[:12]}"
 
 
@@ -272,12 +210,12 @@ def keep_state(
 
 
 def kept_state(
-    folder: Path, table: ChunkedTable, n_folds: int
+    folder: Path, table: ChunkedTable
 ) -> tuple[ChunkedTable, Folds, list[str]] | None:
     """Return the result of an earlier first pass, None unless it was complete."""
     try:
         state = json.loads(read_text_file(folder / _STATE))
-        folds = stored_folds(folder, n_folds, table.task is None)
+        folds = stored_folds(folder, table.n_folds, table.task is None)
         unit = float.fromhex(state["weight_unit"])
         return replace(table, weight_unit=unit), folds, list(state["tasks"])
     except (OSError, ValueError, KeyError):
@@ -293,11 +231,9 @@ def _store_leaf(
     index: int,
     table: ChunkedTable,
     files: Sequence[Path],
-    n_folds: int,
-    seed: int,
 ) -> LeafSummary:
     """Add up the rows of some files in a worker, and write the sums."""
-    sums = sums_of(Products(), table, files, n_folds, seed)
+    sums = sums_of(rows_of, table, files)
     (folder / "leaves").mkdir(exist_ok=True)
     needed = sums.nbytes
     free = shutil.disk_usage(folder).free
@@ -307,24 +243,23 @@ def _store_leaf(
             f"the {free / 1e9:.3g} GB that are free there",
             "Set TMPDIR to a folder on a larger disk, or use --jobs 1.",
         )
-    for fold in range(n_folds):
+    for fold in range(table.n_folds):
         halves = [np.empty(0)]
         for key, product in sums.products.items():
             if key[0] == fold:
                 halves.append(product[np.triu_indices(len(product))])
         np.save(_leaf_file(folder, index, fold), np.concatenate(halves))
-    sizes = {}
-    weights = {}
+    products = {}
     for key, product in sums.products.items():
-        sizes[key] = len(product)
-        weights[key] = float(product[0, 0])
-    return LeafSummary(sizes, sums.counts, weights, sums.rows)
+        weight = float(product[0, 0])
+        products[key] = StoredProduct(len(product), sums.counts[key], weight)
+    return LeafSummary(products, sums.rows)
 
 
 def _store_fold(
     folder: Path,
     fold: int,
-    leaves: Sequence[FoldSummary],
+    leaves: Sequence[Mapping[Key, StoredProduct]],
     table: ChunkedTable,
     names: Sequence[str],
     unit: float,
@@ -335,14 +270,14 @@ def _store_fold(
     for index, leaf in enumerate(leaves):
         content = np.load(_leaf_file(folder, index, fold), allow_pickle=False)
         begin = 0
-        for key, size in leaf.sizes.items():
-            end = begin + size * (size + 1) // 2
+        for key, product in leaf.items():
+            end = begin + product.size * (product.size + 1) // 2
             # In the order of the files: floating-point addition is not associative.
             if key in totals:
                 totals[key] += content[begin:end]
             else:
                 totals[key] = content[begin:end].copy()
-            sums.counts[key] = sums.counts.get(key, 0) + leaf.counts[key]
+            sums.counts[key] = sums.counts.get(key, 0) + product.n_rows
             begin = end
     for key, half in totals.items():
         if unit != 1.0:

@@ -16,20 +16,22 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
 
 from mtlrun.catalog.registry import build
-from mtlrun.chunks.stored import run_in_order, stored_folds, uses_files
+from mtlrun.chunks.stored import stored_folds, uses_files
 from mtlrun.chunks.sums import (
     PROGRESS_SECONDS,
     Array,
     Folds,
-    ScaledStatistics,
+    KeptStatistics,
+    run_in_order,
     target_moments,
 )
 from mtlrun.comparison.candidates import Candidate
@@ -38,10 +40,13 @@ from mtlrun.comparison.gain import Gain
 from mtlrun.comparison.schedule import ignore
 from mtlrun.comparison.verdict import POOLED, TRIVIAL
 from mtlrun.parallel.pool import Pool
+from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.utils.io import replacing, sha256_json
 
 #: Label of the ridge whose strength is chosen for each task.
 TUNED = "IndependentRidgeCV"
+#: A standard deviation below this share of the mean is taken for rounding.
+_MIN_RELATIVE_STD = 1e-10
 
 
 class LinearFit(NamedTuple):
@@ -51,27 +56,69 @@ class LinearFit(NamedTuple):
     ----------
     coef : ndarray of shape (d, T)
     intercept : ndarray of shape (T,)
+    converged : bool
+    seconds : float
     model : estimator
         Fitted to standardized features and targets. For `TUNED`, one of its ridges.
+        None from a worker, which does not send it.
     """
 
     coef: Array
     intercept: Array
+    converged: bool
+    seconds: float
     model: Any
 
 
 @dataclass(frozen=True)
-class Training(ScaledStatistics):
+class Training:
     """Statistics of training rows, from which a method of a comparison can be fitted.
+
+    Features and targets are standardized, targets as by `ScaledTargets`.
 
     Attributes
     ----------
+    statistics : KeptStatistics
+    factors : ndarray of shape (d,)
+        Factors that the features were multiplied by.
+    center, scale : ndarray of shape (T,)
+        Mean and standard deviation of the targets.
     ridges : dict of float to estimator
         Ridge models of single tasks by their strength. `IndependentRidge` and `TUNED`
         share them.
     """
 
+    statistics: KeptStatistics
+    factors: Array
+    center: Array
+    scale: Array
     ridges: dict[float, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, statistics: TaskStatistics) -> Self:
+        """Standardize statistics."""
+        min_std = _MIN_RELATIVE_STD * np.abs(statistics.mean)
+        std = np.where(statistics.std > min_std, statistics.std, 0.0)
+        means, variances = target_moments(statistics)
+        if not statistics.shared:
+            # The targets of all tasks have one unit, and so one mean and one variance.
+            weights = statistics.weight / statistics.weight.sum()
+            center = np.sum(weights * means)
+            squares = variances + np.square(means - center)
+            variance = np.sum(weights * squares)
+            variances = np.full_like(means, variance)
+            means = np.full_like(means, center)
+        factors = _inverse(std)
+        target_factors = _inverse(np.sqrt(variances))
+        scaled = statistics.scaled(factors, target_factors, means)
+        return cls(KeptStatistics(**vars(scaled)), factors, means, 1 / target_factors)
+
+    @cached_property
+    def pooled(self) -> KeptStatistics:
+        """Statistics of the same rows with a single task."""
+        values = vars(self.statistics.pooled())
+        # The condensed rows of several tasks do not fit a single task.
+        return KeptStatistics(**{**values, "condensed": {}})
 
     def release(self) -> None:
         """Forget the models and decompositions that fits have shared."""
@@ -88,6 +135,7 @@ class Training(ScaledStatistics):
         params : mapping
             Parameters to set; for `TUNED` a strength per task.
         """
+        started = time.perf_counter()
         with warnings.catch_warnings():
             # The leaderboard notes which methods did not converge.
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -123,8 +171,14 @@ class Training(ScaledStatistics):
         if candidate.family == TRIVIAL:
             W = np.zeros_like(W)
             b = target_moments(self.statistics)[0]
-        coef = W * self.factors[:, None] * self.scale
-        return LinearFit(coef, b * self.scale + self.center, model)
+        return LinearFit(
+            coef=W * self.factors[:, None] * self.scale,
+            intercept=b * self.scale + self.center,
+            # Models with an exact solution do not say whether they converged.
+            converged=bool(getattr(model, "converged_", True)),
+            seconds=time.perf_counter() - started,
+            model=model,
+        )
 
     def _ridge(self, alpha: float) -> Any:
         """Return the ridge model of single tasks."""
@@ -132,6 +186,14 @@ class Training(ScaledStatistics):
             model = build({"estimator": "IndependentRidge", "params": {"alpha": alpha}})
             self.ridges[alpha] = model.fit_statistics(self.statistics)
         return self.ridges[alpha]
+
+
+def _inverse(std: Array) -> Array:
+    """Return 1 / std, and 1 for what is constant."""
+    is_positive = std > 0
+    # Both branches of `np.where` are computed: the first must not divide by 0.
+    divisor = np.where(is_positive, std, 1.0)
+    return np.where(is_positive, 1 / divisor, 1.0)
 
 
 @dataclass(frozen=True)
@@ -169,42 +231,17 @@ def search_part(
     return results
 
 
-@dataclass(frozen=True)
-class PartFit:
-    """One method fitted without a fold, with the parameters that the others selected.
-
-    Attributes
-    ----------
-    coef : ndarray of shape (d, T)
-    intercept : ndarray of shape (T,)
-    converged : bool
-    seconds : float
-    """
-
-    coef: Array
-    intercept: Array
-    converged: bool
-    seconds: float
-
-
 def fit_part(
     folds: Folds,
     candidates: Sequence[Candidate],
     params: Sequence[Mapping[str, Any]],
     fold: int,
-) -> list[PartFit]:
+) -> list[LinearFit]:
     """Fit all candidates without a fold, each with its parameters."""
     training = Training.of(folds.without(fold))
     fits = []
     for candidate, values in zip(candidates, params, strict=True):
-        started = time.perf_counter()
-        fit = training.fit(candidate, values)
-        # Models with an exact solution do not say whether they converged.
-        converged = bool(getattr(fit.model, "converged_", True))
-        seconds = time.perf_counter() - started
-        coef = np.array(fit.coef)
-        intercept = np.array(fit.intercept)
-        fits.append(PartFit(coef, intercept, converged, seconds))
+        fits.append(training.fit(candidate, values)._replace(model=None))
     training.release()
     return fits
 
@@ -416,25 +453,6 @@ def values_of(candidate: Candidate) -> list[dict[str, Any]]:
     return list(ParameterGrid(candidate.grid))
 
 
-class RowSums(NamedTuple):
-    """Sums over the tested rows of a task, or over all rows.
-
-    The part of a row is its contribution to the difference of two methods. The share of
-    a row is its weight over the total weight.
-
-    Attributes
-    ----------
-    part_squared, part, part_times_share, share_squared : float
-    n_rows : int
-    """
-
-    part_squared: float
-    part: float
-    part_times_share: float
-    share_squared: float
-    n_rows: int
-
-
 @dataclass(frozen=True)
 class SummedEvaluation(Evaluation):
     """Evaluation whose losses of tested rows are known by their sums only.
@@ -502,8 +520,13 @@ class SummedEvaluation(Evaluation):
             return None
         ratio = first_mean / second_mean
 
-        def row_sums(task: int | None, total: float) -> RowSums:
-            """Return the sums of the rows of a task with their total weight."""
+        def row_sums(task: int | None, total: float) -> Array:
+            """Return sums over the rows of a task, or of all tasks.
+
+            The part of a row is its contribution to the difference of the methods. The
+            share of a row is its weight over the total weight. Summed are the squared
+            part, the part, part times share, the squared share, and the number of rows.
+            """
             unit = total * second_mean * n_compared
             totals = np.zeros(5)
             for fold, S in self._sums_by_fold(first, task).items():
@@ -517,40 +540,30 @@ class SummedEvaluation(Evaluation):
                     S[1, 1] / total**2,
                     S[0, 0],
                 )
-            return RowSums(
-                part_squared=totals[0],
-                part=totals[1],
-                part_times_share=totals[2],
-                share_squared=totals[3],
-                n_rows=round(totals[4]),
-            )
+            return totals
 
         if self.y.ndim == 1:
-            compared = np.flatnonzero(is_compared).tolist()
-            rows_by_task = [row_sums(t, weight[t]) for t in compared]
             variances = []
-            for rows in rows_by_task:
-                square = rows.part_squared
-                if rows.n_rows > 1:
-                    square = (
-                        rows.part_squared
-                        - 2 * rows.part * rows.part_times_share
-                        + rows.part**2 * rows.share_squared
-                    )
-                correction_of_mean = rows.n_rows / max(rows.n_rows - 1, 1)
+            n_rows = 0
+            for t in np.flatnonzero(is_compared).tolist():
+                square, part, part_share, share_squared, count = row_sums(t, weight[t])
+                n_rows_of_task = round(count)
+                n_rows += n_rows_of_task
+                if n_rows_of_task > 1:
+                    square = square - 2 * part * part_share + part**2 * share_squared
+                correction_of_mean = n_rows_of_task / max(n_rows_of_task - 1, 1)
                 variances.append(correction_of_mean * max(square, 0.0))
-            n_rows = sum(rows.n_rows for rows in rows_by_task)
             error = math.sqrt(sum(variances))
-            df = n_rows - len(rows_by_task)
+            df = n_rows - len(variances)
         else:
             total = 1.0 if key is None else weight[key]
             # Rows are independent of each other, but the tasks of a row are not.
-            rows = row_sums(key, total)
-            n_rows = rows.n_rows
+            squared, part, _, _, count = row_sums(key, total)
+            n_rows = round(count)
             df = n_rows - 1
             error = math.inf
             if n_rows > 1:
-                square = n_rows * rows.part_squared - rows.part**2
+                square = n_rows * squared - part**2
                 error = math.sqrt(max(square, 0.0) / (n_rows - 1))
         return Gain(
             value=1 - ratio,

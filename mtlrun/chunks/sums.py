@@ -1,7 +1,7 @@
 """Sums of products of the rows of a large table, by fold and task, in one pass.
 
 Each row of a table is a column of a matrix V. A pass over the files adds up the
-products V V' of the rows of each fold and task. In the first pass (`Products`), V holds
+products V V' of the rows of each fold and task. In the first pass (`rows_of`), V holds
 ones, features and targets; in the second (`Losses`), ones, weights and losses.
 Subtracting some folds from the sums of all rows gives the statistics of a training part
 (`Folds`).
@@ -13,19 +13,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from itertools import pairwise
 from operator import add
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from mtlrun.chunks.table import Chunk, ChunkedTable, count_rows, release_memory
 from mtlrun.engine.evaluation import shrunken_variances
-from mtlrun.errors import ConfigError, DataError, counted, listed
+from mtlrun.errors import ConfigError, DataError, MtlrunError, counted
+from mtlrun.parallel.outcome import WorkItem
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.status import OK
 from mtlrun.problem import memory
@@ -44,8 +45,6 @@ MAX_LEAVES = 32
 PROGRESS_SECONDS = 5.0
 #: Free memory is checked whenever the sums have grown by 2 to this power (64 MB).
 _LOG2_CHECKED_BYTES = 26
-#: A standard deviation below this share of the mean is taken for rounding.
-_MIN_RELATIVE_STD = 1e-10
 
 
 # ------------------------------------------------------------ one pass over the files
@@ -84,17 +83,14 @@ class Sums:
             self.add(key, product, other.counts[key])
         self.rows += other.rows
 
-    def mean_weight(self) -> float:
-        """Return the mean weight of rows, from sums of `Products`."""
+    def normalize_weights(self) -> float:
+        """Divide the weights of rows by their mean, in sums of `rows_of`; return it."""
         # The first row of V is ones: the first entry of V V' is the weight of the rows.
         weights = [float(product[0, 0]) for product in self.products.values()]
-        n_rows = sum(self.counts.values())
-        return math.fsum(weights) / n_rows
-
-    def divide(self, weight: float) -> None:
-        """Divide the weights of all rows."""
+        mean = math.fsum(weights) / sum(self.counts.values())
         for product in self.products.values():
-            product /= weight
+            product /= mean
+        return mean
 
     @property
     def nbytes(self) -> int:
@@ -123,22 +119,22 @@ class Sums:
             self.products[key] = upper + lower
 
 
-@dataclass(frozen=True)
-class Products:
-    """The first pass: V are ones, features and targets.
+#: Yields fold and task of some rows of a chunk, and their V: `rows_of`, `Losses.groups`.
+Groups = Callable[[Chunk, ChunkedTable], Iterator[tuple[Key, Array]]]
+
+
+def rows_of(chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
+    """Yield fold and task of some rows, and their V: ones, features and targets.
 
     Weighted rows are multiplied by the square root of their weight.
     """
-
-    def groups(self, chunk: Chunk, table: ChunkedTable) -> Iterator[tuple[Key, Array]]:
-        """Yield fold and task of some rows, and their V."""
-        for fold, task, Z, weights in chunk.groups(len(table.targets)):
-            key = (fold, task)
-            if weights is None:
-                yield key, Z
-            else:
-                # V V' then has each row times its weight.
-                yield key, Z * np.sqrt(weights)
+    for fold, task, Z, weights in chunk.groups(len(table.targets)):
+        key = (fold, task)
+        if weights is None:
+            yield key, Z
+        else:
+            # V V' then has each row times its weight.
+            yield key, Z * np.sqrt(weights)
 
 
 @dataclass(frozen=True)
@@ -244,32 +240,27 @@ class Losses:
 
 
 def sums_of(
-    work: Products | Losses,
+    groups: Groups,
     table: ChunkedTable,
     files: Sequence[Path],
-    folds: int,
-    seed: int,
     progress: Callable[[int, int], None] | None = None,
 ) -> Sums:
     """Add up the rows of some files.
 
     Parameters
     ----------
-    work : Products or Losses
+    groups : callable
+        `rows_of`, or `Losses.groups`.
     table : ChunkedTable
     files : sequence of Path
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the folds.
     progress : callable, optional
         Takes the numbers of rows and of files read so far, after each chunk. Workers
         have none: their results are counted when they arrive.
     """
     sums = Sums()
     for n_files, file in enumerate(files):
-        for chunk in table.chunks(file, folds, seed):
-            for key, V in work.groups(chunk, table):
+        for chunk in table.chunks(file):
+            for key, V in groups(chunk, table):
                 size, n_rows = V.shape
                 if key not in sums.products:
                     n_products = len(sums.products) + 1
@@ -292,12 +283,61 @@ def sums_of(
     return sums
 
 
+def run_in_order(
+    pool: Pool,
+    function: Callable[..., Any],
+    items: Iterable[tuple[Any, ...]],
+    names: Sequence[object] = (),
+) -> Generator[Any, None, None]:
+    """Call a function in worker processes, and yield its results in order.
+
+    Parameters
+    ----------
+    pool : Pool
+    function : callable
+        Defined at the top level of a module.
+    items : iterable of tuple
+        Arguments of each call.
+    names : sequence, optional
+        Names of the calls, for messages.
+
+    Raises
+    ------
+    MtlrunError
+        Raised by the function. Its other errors become a ConfigError.
+    """
+    work: Iterable[WorkItem] = (
+        (index, (function, arguments)) for index, arguments in enumerate(items)
+    )
+    finished: dict[int, Any] = {}
+    next_index = 0
+    for index, outcome in pool.run(_call, work):
+        if outcome.status != OK:
+            message = str(outcome.error)
+            if names:
+                message = f"{names[index]}: {message}"
+            raise ConfigError(message, "Run the command again.")
+        if isinstance(outcome.value, MtlrunError):
+            raise outcome.value
+        finished[index] = outcome.value
+        # A result waits here for the results of all earlier items.
+        while next_index in finished:
+            yield finished.pop(next_index)
+            next_index += 1
+
+
+def _call(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    """Call a function in a worker, and return its error if it is one for users."""
+    try:
+        return function(*arguments)
+    except MtlrunError as error:
+        return error
+
+
 def add_up(
-    work: Products | Losses,
+    groups: Groups,
     table: ChunkedTable,
     pool: Pool,
-    folds: int,
-    seed: int,
     say: Callable[[str], None],
 ) -> Sums:
     """Read all files once.
@@ -307,13 +347,10 @@ def add_up(
 
     Parameters
     ----------
-    work : Products or Losses
+    groups : callable
+        `rows_of`, or `Losses.groups`.
     table : ChunkedTable
     pool : Pool
-    folds : int
-        Number of folds.
-    seed : int
-        Seed of the folds.
     say : callable
         Takes a line of progress.
 
@@ -326,38 +363,24 @@ def add_up(
     """
     progress = ReadProgress(say, table.files)
     leaves = leaves_of(table.files)
-    sums = Sums()
+    parts: Iterator[Sums]
     if pool.is_serial:
-        for files in leaves:
-            part = sums_of(work, table, files, folds, seed, progress.show)
-            sums.merge(part)
-            progress.add(part.rows, len(files))
-        progress.end()
-        return sums
-    items = []
-    for index, files in enumerate(leaves):
-        items.append((index, (work, table, files, folds, seed)))
-    finished: dict[int, Sums] = {}
-    next_leaf = 0
+        parts = (sums_of(groups, table, files, progress.show) for files in leaves)
+    else:
+        items = [(groups, table, files) for files in leaves]
+        first_files = [files[0] for files in leaves]
+        parts = run_in_order(pool, sums_of, items, first_files)
+    sums = Sums()
     n_bytes = 0
-    for index, outcome in pool.run(_sum_leaf, items):
-        if isinstance(outcome.value, DataError):
-            raise outcome.value
-        if outcome.status != OK:
-            raise ConfigError(
-                f"{leaves[index][0]}: {outcome.error}", "Run the command again."
-            )
-        finished[index] = outcome.value
-        n_bytes += outcome.value.nbytes
-        # Floating-point addition is not associative: merging in the order of the files
-        # gives the same bits whichever worker finishes first.
-        while next_leaf in finished:
-            part = finished.pop(next_leaf)
-            sums.merge(part)
-            progress.add(part.rows, len(leaves[next_leaf]))
-            next_leaf += 1
-    progress.end()
-    say(f"{n_bytes / 1e6:.1f} MB of sums sent by the processes that read")
+    # Floating-point addition is not associative: merging in the order of the files
+    # gives the same bits whichever worker finishes first.
+    for files, part in zip(leaves, parts, strict=True):
+        n_bytes += part.nbytes
+        sums.merge(part)
+        progress.add(part.rows, len(files))
+    progress.show(is_final=True)
+    if not pool.is_serial:
+        say(f"{n_bytes / 1e6:.1f} MB of sums sent by the processes that read")
     return sums
 
 
@@ -395,24 +418,20 @@ class ReadProgress:
         """Count rows and files that have been read."""
         self._rows += rows
         self._files += files
-        self.show(0, 0)
+        self.show()
 
-    def show(self, rows: int, files: int) -> None:
+    def show(self, rows: int = 0, files: int = 0, *, is_final: bool = False) -> None:
         """Show the progress, unless it was shown a few seconds ago.
 
         Parameters
         ----------
-        rows, files : int
+        rows, files : int, default=0
             Numbers of rows and files to add to those counted with `add`.
+        is_final : bool, default=False
+            Whether all rows are read, so that it is shown in any case.
         """
-        if time.monotonic() - self._last > PROGRESS_SECONDS:
-            self._say(rows, files)
-
-    def end(self) -> None:
-        """Show the total."""
-        self._say(0, 0)
-
-    def _say(self, rows: int, files: int) -> None:
+        if not is_final and time.monotonic() - self._last <= PROGRESS_SECONDS:
+            return
         self._last = time.monotonic()
         n_rows = self._rows + rows
         rate = n_rows / max(self._last - self._started, 1e-9)
@@ -425,22 +444,8 @@ class ReadProgress:
         )
 
 
-def _sum_leaf(
-    work: Products | Losses,
-    table: ChunkedTable,
-    files: Sequence[Path],
-    folds: int,
-    seed: int,
-) -> Sums | DataError:
-    """Call `sums_of` in a worker, and return its error if a file is damaged."""
-    try:
-        return sums_of(work, table, files, folds, seed)
-    except DataError as error:
-        return error
-
-
 def statistics_of(
-    table: ChunkedTable, sums: Sums, folds: int
+    table: ChunkedTable, sums: Sums
 ) -> tuple[list[TaskStatistics], list[str]]:
     """Take the statistics of all folds out of the sums.
 
@@ -457,8 +462,8 @@ def statistics_of(
         If there are no rows.
     """
     names = task_names(table, sums.products, sums.rows)
-    statistics = [fold_statistics(table, sums, fold, names) for fold in range(folds)]
-    return statistics, names
+    parts = [fold_statistics(table, sums, k, names) for k in range(table.n_folds)]
+    return parts, names
 
 
 def task_names(table: ChunkedTable, keys: Iterable[Key], n_rows: int) -> list[str]:
@@ -562,32 +567,6 @@ def _by_task(
     return statistics
 
 
-def check_tasks(rows: Array, names: Sequence[str], folds: int) -> None:
-    """Raise an error if some training part may have no row of a task.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (T,)
-        Smallest number of rows of each task in a training part.
-    names : sequence of str
-        Names of the tasks.
-    folds : int
-        Number of folds, for the message.
-
-    Raises
-    ------
-    DataError
-        Names the tasks.
-    """
-    small = [name for name, n in zip(names, rows, strict=True) if n < 1]
-    if small:
-        raise DataError(
-            f"{counted(len(small), 'task')} of so few rows that some training parts "
-            f"have none: {listed(small)}",
-            f"Take their rows out, or take fewer folds than {folds}.",
-        )
-
-
 # -------------------------------------------------------- cross-validation without rows
 # Training parts come from subtracting folds, and errors from the statistics of a fold.
 
@@ -676,58 +655,3 @@ class KeptStatistics(TaskStatistics):
         for data, _, _ in self.condensed.values():
             data.decompositions.clear()
         self.condensed.clear()
-
-
-@dataclass(frozen=True)
-class ScaledStatistics:
-    """Statistics of training rows with standardized features and targets.
-
-    Targets are standardized as by `ScaledTargets`.
-
-    Attributes
-    ----------
-    statistics : KeptStatistics
-    factors : ndarray of shape (d,)
-        Factors that the features were multiplied by.
-    center, scale : ndarray of shape (T,)
-        Mean and standard deviation of the targets.
-    """
-
-    statistics: KeptStatistics
-    factors: Array
-    center: Array
-    scale: Array
-
-    @classmethod
-    def of(cls, statistics: TaskStatistics) -> Self:
-        """Standardize statistics."""
-        min_std = _MIN_RELATIVE_STD * np.abs(statistics.mean)
-        std = np.where(statistics.std > min_std, statistics.std, 0.0)
-        means, variances = target_moments(statistics)
-        if not statistics.shared:
-            # The targets of all tasks have one unit, and so one mean and one variance.
-            weights = statistics.weight / statistics.weight.sum()
-            center = np.sum(weights * means)
-            squares = variances + np.square(means - center)
-            variance = np.sum(weights * squares)
-            variances = np.full_like(means, variance)
-            means = np.full_like(means, center)
-        factors = _inverse(std)
-        target_factors = _inverse(np.sqrt(variances))
-        scaled = statistics.scaled(factors, target_factors, means)
-        return cls(KeptStatistics(**vars(scaled)), factors, means, 1 / target_factors)
-
-    @cached_property
-    def pooled(self) -> KeptStatistics:
-        """Statistics of the same rows with a single task."""
-        values = vars(self.statistics.pooled())
-        # The condensed rows of several tasks do not fit a single task.
-        return KeptStatistics(**{**values, "condensed": {}})
-
-
-def _inverse(std: Array) -> Array:
-    """Return 1 / std, and 1 for what is constant."""
-    is_positive = std > 0
-    # Both branches of `np.where` are computed: the first must not divide by 0.
-    divisor = np.where(is_positive, std, 1.0)
-    return np.where(is_positive, 1 / divisor, 1.0)

@@ -137,7 +137,7 @@ def _selected(weights: Array | None, rows: slice | Array) -> Array | None:
 
 @dataclass(frozen=True)
 class ChunkedTable:
-    """The files of a table, and the roles of its columns.
+    """The files of a table, the roles of its columns, and how its rows are split.
 
     Attributes
     ----------
@@ -148,6 +148,8 @@ class ChunkedTable:
     shift : ndarray of shape (d + k,)
         Means of features and targets in the first rows. They are subtracted, because
         sums of products of large numbers cancel.
+    n_folds, seed : int
+        Number of folds of the rows, and the seed of the folds.
     weight_unit : float, default=1.0
         Divisor of the weights: their mean in the first rows, until all are read.
     """
@@ -158,6 +160,8 @@ class ChunkedTable:
     task: str | None
     weight: str | None
     shift: Array
+    n_folds: int
+    seed: int
     weight_unit: float = 1.0
 
     @classmethod
@@ -171,6 +175,8 @@ class ChunkedTable:
         targets_last: int | None = None,
         weight: str | None = None,
         drop: str | Sequence[str] = (),
+        n_folds: int = 5,
+        seed: int = 0,
     ) -> ChunkedTable:
         """Create a table from the head of its first file.
 
@@ -179,6 +185,7 @@ class ChunkedTable:
         files : sequence of Path
         target, task, targets, targets_last, weight, drop
             As of `mtlrun.compare`.
+        n_folds, seed : int
 
         Raises
         ------
@@ -236,6 +243,8 @@ class ChunkedTable:
             task=task,
             weight=weight,
             shift=np.nan_to_num(shift),
+            n_folds=n_folds,
+            seed=seed,
             weight_unit=unit,
         )
 
@@ -249,7 +258,7 @@ class ChunkedTable:
         """Positions of the files, by which folds are drawn."""
         return {file: position for position, file in enumerate(self.files)}
 
-    def chunks(self, file: Path, folds: int, seed: int) -> Iterator[Chunk]:
+    def chunks(self, file: Path) -> Iterator[Chunk]:
         """Yield the rows of a file in chunks; each one takes the memory of the last.
 
         Rows of weight 0 are left out. The fold of a row is a hash of the seed, the
@@ -258,9 +267,6 @@ class ChunkedTable:
         Parameters
         ----------
         file : Path
-        folds : int
-            Number of folds.
-        seed : int
 
         Raises
         ------
@@ -285,7 +291,7 @@ class ChunkedTable:
                 numeric = (*self.features, *self.targets)
                 frame = _without_unweighted(frame, weights, numeric, file)
                 weights = weights[weights > 0] / self.weight_unit
-            fold = fold_of(position, n_weighted, len(frame), folds, seed)
+            fold = fold_of(position, n_weighted, len(frame), self.n_folds, self.seed)
             n_weighted += len(frame)
             yield self._chunk(file, frame, weights, fold, buffer)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -69,23 +68,25 @@ def train_chunks(
         # A wrong parameter is reported before the data are read.
         build({"estimator": candidate.estimator, "params": {**params, **combination}})
     table = ChunkedTable.of(
-        _files(training.files), **training.data.model_dump(exclude={"files"})
+        _files(training.files),
+        **training.data.model_dump(exclude={"files"}),
+        n_folds=training.folds,
+        seed=training.seed,
     )
-    data = Chunked.read(table, pool, training.folds, training.seed, say)
+    data = Chunked.read(table, pool, say)
     search = FoldSearch(data.folds, [candidate], say=say)
     search.run((_TEST_FOLD, fold) for fold in range(1, training.folds))
     params, search_score = search.best(candidate, _TEST_FOLD)
     name = training.method.estimator
     say(f"fitting {name}")
     rows = Training.of(data.folds.without(_TEST_FOLD))
-    start = time.perf_counter()
     fitted = rows.fit(candidate, params)
-    fit_seconds = time.perf_counter() - start
-    coef, intercepts, model = fitted
+    fit_seconds = fitted.seconds
     metrics = {}
     per_task = {}
     counts = {"n_tasks": len(data.tasks)}
-    for metric, values in data.scores(_TEST_FOLD, coef, intercepts).items():
+    scores = data.scores(_TEST_FOLD, fitted.coef, fitted.intercept)
+    for metric, values in scores.items():
         metrics[metric] = float(np.nanmean(values))
         per_task[metric] = values.tolist()
         counts[f"undefined_{metric}"] = int(np.isnan(values).sum())
@@ -98,7 +99,7 @@ def train_chunks(
             "edges": grid_edges(candidate.grid, params),
         }
     status = "ok"
-    if not getattr(model, "converged_", True):
+    if not fitted.converged:
         status = "not converged"
     search_seconds = search.seconds[candidate.label]
     result = {

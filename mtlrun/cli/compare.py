@@ -112,9 +112,14 @@ def compare(
 
     # The results are named after the table, not after Mulan's list of its labels.
     table = next((path for path in data if path.suffix != ".xml"), data[0])
-    ending = folder_ending(
-        roles.time, time_blocks=roles.time_blocks, new_tasks=roles.new_tasks
-    )
+    # Each question about a table has a folder of results.
+    ending = ""
+    if roles.new_tasks:
+        ending = "-new-tasks"
+    elif roles.time_blocks:
+        ending = "-time-blocks"
+    elif roles.time is not None:
+        ending = "-by-time"
     folder = output_dir / "compare" / f"{short_name(table)}{ending}"
     check_folder(folder, output_dir)
     refuse_tables(folder, [*data, *filter(None, (test, labels))])
@@ -122,17 +127,6 @@ def compare(
     progress = CompareProgress(folder, quiet=quiet, explain=explain)
     result = _run(data, columns, roles, compare_options, test, progress)
     show_files(result, folder, explain=explain)
-
-
-def folder_ending(time: str | None, *, time_blocks: bool, new_tasks: bool) -> str:
-    """Return the ending of the folder of results, one for each question of a table."""
-    if new_tasks:
-        return "-new-tasks"
-    if time_blocks:
-        return "-time-blocks"
-    if time is not None:
-        return "-by-time"
-    return ""
 
 
 def _run(

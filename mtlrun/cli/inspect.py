@@ -51,7 +51,9 @@ def show(
     For the folder of a model, show the method, the tasks, and how a prediction is made:
     coefficients, means of tasks, or what explains the target (models with curves).
     """
-    if is_model(Path(target)):
+    from mtlrun.model.files import FACTS, model_folder
+
+    if (model_folder(Path(target)) / FACTS).is_file():
         if profile or overrides or seed is not None:
             raise UserError(
                 f"{target} is a model; --profile, --set and --seed go with experiments",
@@ -173,13 +175,6 @@ def _show_experiment(experiment: Experiment) -> None:
             say(f"\n{title}")
             say_columns([(f"  {name}", text) for name, text in rows])
     say_prose(f"\nEvery setting and printed number: mtlrun show {experiment.id} --yaml")
-
-
-def is_model(path: Path) -> bool:
-    """Return whether a path is the folder of a model or comparison, or a file in it."""
-    from mtlrun.model.files import FACTS, model_folder
-
-    return (model_folder(path) / FACTS).is_file()
 
 
 # ---------------------------------------------------------------------- status

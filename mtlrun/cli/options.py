@@ -12,10 +12,11 @@ from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import OptionInfo
 
 from mtlrun.errors import UserError
 from mtlrun.utils.options import RUN as HOW
-from mtlrun.utils.options import typed_fields
+from mtlrun.utils.options import OptionHelp, typed_fields
 
 #: Panels of options in the help of a command.
 WHAT = "What to run"
@@ -220,8 +221,8 @@ def words(*choices: str) -> Callable[[typer.Context, str], list[tuple[str, str]]
     return completer(lambda ctx: completions)
 
 
-def _files(ending: str) -> Completions:
-    return [(str(path), "file") for path in sorted(Path().glob(f"*{ending}"))]
+def _yaml_files() -> Completions:
+    return [(str(path), "file") for path in sorted(Path().glob("*.yaml"))]
 
 
 def _experiments() -> Completions:
@@ -235,7 +236,7 @@ def _experiments() -> Completions:
         if is_unique or entry.artefact in entry.default_for:
             yield entry.artefact, entry.title
         yield entry.id, entry.title
-    yield from _files(".yaml")
+    yield from _yaml_files()
 
 
 def _methods() -> Completions:
@@ -264,7 +265,7 @@ def trainings(ctx: typer.Context) -> Completions:
     for entry in catalogue():
         if entry.kind == "train":
             yield entry.id, entry.title
-    yield from _files(".yaml")
+    yield from _yaml_files()
 
 
 @completer
@@ -596,8 +597,9 @@ def with_fields(
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command an option for each field of classes of options.
 
-    The command takes their values as ``**values``. Lists are empty if the option is not
-    given; blank texts in them are left out.
+    A field carries its `OptionHelp`, or one of the options of this module. The command
+    takes their values as ``**values``. Lists are empty if the option is not given;
+    blank texts in them are left out.
     """
     parameters = {}
     lists = []
@@ -605,7 +607,9 @@ def with_fields(
         for field, kind, option_help in typed_fields(cls):  # type: ignore[arg-type]
             default = field.default
             types = get_args(kind)
-            if field.name in _SHARED:
+            if isinstance(option_help, OptionInfo):
+                kind = Annotated[kind, option_help]
+            elif field.name in _SHARED:
                 kind = _SHARED[field.name]
             elif default == ():
                 lists.append(field.name)
@@ -613,7 +617,7 @@ def with_fields(
                 default = None
             elif Path in types:
                 kind = Path | None
-            if option_help is not None:
+            if isinstance(option_help, OptionHelp):
                 names = [f"--{field.name.replace('_', '-')}"]
                 if default is True:
                     names = [f"{names[0]}/--no-{names[0][2:]}"]

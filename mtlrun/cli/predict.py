@@ -209,8 +209,19 @@ def predict(
     has_predictions = bool(np.any(rows.is_predicted))
     if is_written and has_predictions and not quiet:
         say(f"predictions of {counted(len(table), 'row')}: {output_file}")
-    if not has_predictions:
-        _refuse_unknown_tasks(fitted, data, rows.new.tasks, output_file)
+    if has_predictions:
+        return
+    # The rows were written first, so that a program finds as many as it sent. The exit
+    # code still tells that all are empty: most often, the tasks are in another column
+    # or written differently.
+    try:
+        fitted.codes(rows.new.tasks, data)
+    except UnknownNameError as error:
+        if str(output_file) != "-":
+            name = str(output_file)
+            error.remedy = f"{error.remedy} {name} has the rows without predictions."
+        raise
+    raise DataError(f"{data}: no row names its task", "Fill the column of tasks.")
 
 
 @dataclass(frozen=True)
@@ -420,22 +431,6 @@ def _rows(
                 text += f". {_NO_PREDICTIONS}"
             say(f"{data}: {text}", error=True)
     return rows
-
-
-def _refuse_unknown_tasks(fitted: Model, data: str, names: Any, output: Path) -> None:
-    """Raise the error of a file without any task that the model can predict.
-
-    The rows are written first, so that a program finds as many as it sent. The exit
-    code still tells that all are empty: most often, the tasks are in another column or
-    written differently.
-    """
-    try:
-        fitted.codes(names, data)
-    except UnknownNameError as error:
-        if str(output) != "-":
-            error.remedy = f"{error.remedy} {output} has the rows without predictions."
-        raise
-    raise DataError(f"{data}: no row names its task", "Fill the column of tasks.")
 
 
 def _read_dataset(fitted: Model, id: str, data_dir: Path | None) -> NewRows:

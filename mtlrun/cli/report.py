@@ -6,6 +6,7 @@ Everything is read from stored results; neither data nor solvers are needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -126,10 +127,7 @@ def report(
     if form is None or merge:
         write_run(run_report, folder)
     if transpose or metric:
-
-        def render() -> str:
-            return latex(run_report, transpose=transpose, metrics=metric or ())
-
+        render = partial(latex, run_report, transpose=transpose, metrics=metric or ())
         _write_or_print("tex", out, folder, "report", render)
     else:
         print_report(run_report, form, folder, out)
@@ -326,10 +324,7 @@ def print_summary(
             index = write_overview(overview, root, (HTML,))[0]
             say(f"index: {index}")
     else:
-
-        def render() -> str:
-            return render_overview(overview, form, root)
-
+        render = partial(render_overview, overview, form, root)
         _write_or_print(form, out, root, "summary", render)
 
 
@@ -427,9 +422,7 @@ def _merge(folder: Path, other: Path) -> None:
     """Copy the finished results of another folder, and print how many."""
     from mtlrun.lab.merging import merge
 
-    def say_waiting() -> None:
-        say(f"waiting for the process that is computing {folder}", error=True)
-
+    waiting = f"waiting for the process that is computing {folder}"
     with writing(folder):
-        outcome = merge(folder, other, say_waiting)
+        outcome = merge(folder, other, partial(say, waiting, error=True))
     say(f"{other}: {outcome}", error=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,25 +49,26 @@ DEFAULT_PROFILE = "quick"
 class Request:
     """Options of `mtlrun reproduce`; see the help of the command."""
 
-    profile: str | None
-    interpretation: str | None
-    seed: int | None
-    only: list[str] | None
-    data_dir: Path | None
-    jobs: int | None
-    backend: str | None
-    scheduler: str | None
-    force: bool
-    dry_run: bool
-    fail_fast: bool
-    retries: int
-    yes: bool
-    output_dir: Path
-    form: str | None
-    check: bool
-    show: bool
-    quiet: bool
-    debug: bool
+    profile: options.Profile = None
+    overrides: options.Overrides = None
+    interpretation: options.Interpretation = None
+    seed: options.Seed = None
+    only: options.Only = None
+    data_dir: options.DataDir = None
+    jobs: options.AnyJobs = None
+    backend: options.Backend = None
+    scheduler: options.Scheduler = None
+    force: options.Force = False
+    dry_run: options.DryRun = False
+    fail_fast: options.FailFast = False
+    retries: options.Retries = 0
+    yes: options.Yes = False
+    output_dir: options.Output = OUTPUT_DEFAULT
+    form: options.Format = None
+    check: options.Check = False
+    show: options.Open = False
+    quiet: options.Quiet = False
+    debug: options.Debug = False
 
     @property
     def transferable(self) -> list[str]:
@@ -104,6 +104,7 @@ class Request:
             )
 
 
+@options.with_fields(Request)
 def reproduce(
     target: Annotated[
         str,
@@ -116,26 +117,7 @@ def reproduce(
             autocompletion=options.targets_and_all,
         ),
     ],
-    profile: options.Profile = None,
-    overrides: options.Overrides = None,
-    interpretation: options.Interpretation = None,
-    seed: options.Seed = None,
-    only: options.Only = None,
-    data_dir: options.DataDir = None,
-    jobs: options.AnyJobs = None,
-    backend: options.Backend = None,
-    scheduler: options.Scheduler = None,
-    force: options.Force = False,
-    dry_run: options.DryRun = False,
-    fail_fast: options.FailFast = False,
-    retries: options.Retries = 0,
-    yes: options.Yes = False,
-    output_dir: options.Output = OUTPUT_DEFAULT,
-    form: options.Format = None,
-    check: options.Check = False,
-    show: options.Open = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,
+    **values: Any,
 ) -> None:
     """Reproduce a published table or figure and compare it with the paper.
 
@@ -143,43 +125,23 @@ def reproduce(
     when the command is repeated. The table is printed; table, report and figures are
     written to DIR/<paper>/<artefact>/<profile>.
     """
-    request = Request(
-        profile=profile,
-        interpretation=interpretation,
-        seed=seed,
-        only=only,
-        data_dir=data_dir,
-        jobs=jobs,
-        backend=backend,
-        scheduler=scheduler,
-        force=force,
-        dry_run=dry_run,
-        fail_fast=fail_fast,
-        retries=retries,
-        yes=yes,
-        output_dir=output_dir,
-        form=form,
-        check=check,
-        show=show,
-        quiet=quiet,
-        debug=debug,
-    )
+    request = Request(**values)
     if target == ALL:
-        if overrides:
+        if request.overrides:
             raise UserError(
                 "--set needs a single experiment",
                 "Name the experiment in place of `all`.",
             )
-        if interpretation not in (None, ALL):
+        if request.interpretation not in (None, ALL):
             raise UserError(
                 "--interpretation NAME needs a single experiment",
                 "Name the experiment, or give --interpretation all.",
             )
         raise typer.Exit(reproduce_all(request))
-    raise typer.Exit(_reproduce_one(target, overrides or [], request))
+    raise typer.Exit(_reproduce_one(target, request))
 
 
-def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
+def _reproduce_one(target: str, request: Request) -> int:
     """Reproduce one experiment; return the exit code."""
     from mtlrun.lab.experiment.load import load_experiment
     from mtlrun.lab.plan import check_interpretation, plan, scale_warnings
@@ -188,7 +150,7 @@ def _reproduce_one(target: str, overrides: list[str], request: Request) -> int:
     experiment = load_experiment(
         target,
         profile=request.profile,
-        overrides=overrides,
+        overrides=request.overrides or (),
         seed=request.seed,
         data_dir=request.data_dir,
     )

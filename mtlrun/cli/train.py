@@ -373,7 +373,7 @@ def train(
     from mtlrun.lab.training import train as fit
     from mtlrun.model.baseline import TrainingResult, baseline_warnings
     from mtlrun.model.explanation import saved_part_lines
-    from mtlrun.model.train import PAGE, training_lines
+    from mtlrun.model.train import PAGE, parameter_lines, score_lines
     from mtlrun.parallel.pool import Pool
     from mtlrun.parallel.progress import make_progress
 
@@ -419,9 +419,8 @@ def train(
     if trained.up_to_date:
         say("up to date: this model has been trained before")
     result = read_fields(TrainingResult, trained.result)
-    for line in training_lines(result):
-        say(line)
-    for line in saved_part_lines(trained.folder):
+    lines = [*parameter_lines(result), *score_lines(result)]
+    for line in [*lines, *saved_part_lines(trained.folder)]:
         say(line)
     for line in baseline_warnings(result):
         say(f"warning: {line}", error=True, style="red")

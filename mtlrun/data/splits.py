@@ -675,12 +675,11 @@ def paper_partition(
             source_rows, return_index=True, return_inverse=True
         )
         labels = dataset.source["label"][first]
-        train, validation, test = _halved_rest(labels, fraction, seed, equal=True)
-        return (
-            np.flatnonzero(np.isin(example, train)),
-            np.flatnonzero(np.isin(example, validation)),
-            np.flatnonzero(np.isin(example, test)),
+        parts = _halved_rest(labels, fraction, seed, equal=True)
+        train, validation, test = (
+            np.flatnonzero(np.isin(example, part)) for part in parts
         )
+        return train, validation, test
     return task_partition(dataset, fraction, seed)
 
 

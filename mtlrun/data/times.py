@@ -75,6 +75,8 @@ _FORMATS = tuple(
 _ISO = re.compile(
     r"\d{4}-\d{2}-\d{2}([T ]([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?)?"
 )
+#: No date has fewer digits: 1-Jan-21.
+_MIN_DIGITS = 3
 _SEPARATORS = re.compile(r"\s*([-/.])\s*|\s+")
 _QUARTER = re.compile(r"(\d{4})[- ]?Q([1-4])", re.IGNORECASE)
 #: A date, the time of day and the time zone.
@@ -163,28 +165,16 @@ class TimeSchema:
             schema = replace(schema, first_year=first_year)
         return schema
 
-    @property
-    def is_ambiguous(self) -> bool:
-        """Whether times can be ranked, but not counted."""
-        if self.kind == NUMBER:
-            return bool(self.formats)
-        return len(self.formats) > 1
-
-    @property
-    def unit(self) -> str | None:
-        """Unit in which times are counted; None for the unit of numbers."""
-        if self.kind == NUMBER:
-            return None
-        return "day"
-
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as plain data, as ``model.json`` holds it."""
+        # Numbers are counted in their own unit.
+        unit = None if self.kind == NUMBER else "day"
         return {
             "kind": self.kind,
             "formats": list(self.formats),
             "first_year": self.first_year,
             "zone": self.zone,
-            "unit": self.unit,
+            "unit": unit,
         }
 
     def refuse_unknown_formats(self) -> None:
@@ -226,20 +216,19 @@ class TimeSchema:
         ------
         DataError
         """
-        if not self.is_ambiguous:
-            return
-        if self.kind == NUMBER:
+        if self.kind == NUMBER and self.formats:
             raise DataError(
                 f"the numbers of column {column!r} may be dates ({self.formats[0]}), "
                 "so the time between two of them cannot be counted",
                 "Write dates as 2023-12-31, and numbers that are no dates from 0 on.",
             )
-        raise DataError(
-            f"the dates of column {column!r} may be read as "
-            f"{' or '.join(self.formats)}, so the days between two of them cannot be "
-            "counted",
-            _WRITE_DATES,
-        )
+        if len(self.formats) > 1:
+            raise DataError(
+                f"the dates of column {column!r} may be read as "
+                f"{' or '.join(self.formats)}, so the days between two of them cannot "
+                "be counted",
+                _WRITE_DATES,
+            )
 
     def read(self, column: pd.Series, table: Table, first_row: int = 0) -> Array:
         """Return times as numbers; dates are days since 1970.
@@ -493,14 +482,19 @@ def _interpretations(cells: _Cells) -> list[TimeSchema]:
     if (cells.kinds == DATE).all():
         have_zones = _have_zones(cells.values)
         return _dates_with_zones(have_zones, [()])
+    if sum(map(str.isdigit, str(cells.values.iloc[0]))) < _MIN_DIGITS:
+        return []
     parts = _TextParts.of(cells.values)
     formats: list[tuple[str, ...]] = []
     if _clear_dates(parts.dates).notna().all():
         formats.append(())
     else:
         first = parts.dates.iloc[0]
+        has_letters = any(map(str.isalpha, first))
         for form in _FORMATS:
-            if form[2] in first and _parse(parts.dates, form).notna().all():
+            if form[2] not in first or (_names_month(form) and not has_letters):
+                continue
+            if _parse(parts.dates, form).notna().all():
                 formats.append((form,))
     return _dates_with_zones(parts.has_zone, formats)
 
@@ -638,6 +632,11 @@ def _days(dates: pd.Series, microseconds: Array | int = 0) -> Array:
 # ------------------------------------------------------------------ texts of dates
 
 
+def _names_month(form: str) -> bool:
+    """Whether dates of a format have the name of their month, and so letters."""
+    return "%b" in form or "%B" in form
+
+
 def _clear_dates(dates: pd.Series) -> pd.Series:
     """Return the dates that have one interpretation, NaT for others."""
     codes, different = pd.factorize(dates)
@@ -647,7 +646,10 @@ def _clear_dates(dates: pd.Series) -> pd.Series:
     # A comma and a point may stand before a blank: Jan 15, 2020 and 15. Jan. 2020.
     texts = texts.str.replace(r"[-/., ]+", " ", regex=True)
     parsed = pd.Series(pd.NaT, index=texts.index, dtype=_DATES)
+    has_letters = any(map(str.isalpha, "".join(texts)))
     for form in _CLEAR_FORMATS:
+        if _names_month(form) and not has_letters:
+            continue
         is_open = parsed.isna()
         if not is_open.any():
             break

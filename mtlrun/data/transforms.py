@@ -30,11 +30,6 @@ class Transform:
     inverse: Function
     requirement: str
 
-    def allows(self, values: np.ndarray) -> np.ndarray:
-        """Return which targets have a value."""
-        with np.errstate(all="ignore"):
-            return np.isfinite(self.forward(values))
-
 
 def _squared(values: np.ndarray) -> np.ndarray:
     """Return the inverse of the square root; no target lies below 0."""

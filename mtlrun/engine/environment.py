@@ -17,6 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from mtlrun.catalog.interfaces import version_of
 from mtlrun.utils.io import (
     checkout_dir,
     sources,
@@ -85,7 +86,7 @@ def host_info() -> Host:
         ram_gb = round(n_bytes / 2**30, 1)
     return Host(
         python=platform.python_version(),
-        packages={name: _version(name) for name in PACKAGES},
+        packages={name: installed_version(name) for name in PACKAGES},
         blas=sorted(libraries),
         os=f"{platform.system()} {platform.release()} {platform.machine()}",
         cpu=_cpu_model(),
@@ -113,13 +114,19 @@ def source_info() -> CodeVersion:
     dirty = None
     if changes is not None:
         dirty = bool(changes)
-    return CodeVersion(_version("mtlrun"), commit, dirty)
+    return CodeVersion(installed_version("mtlrun"), commit, dirty)
+
+
+@lru_cache(maxsize=1)
+def imported_source() -> CodeVersion:
+    """Return `source_info` of the first call: the code that this process imported."""
+    return source_info()
 
 
 @lru_cache(maxsize=1)
 def made_by() -> dict[str, Any]:
-    """Return `source_info` and the digest of the sources, for the field of records."""
-    return {**asdict(source_info()), "package": sources()}
+    """Return the imported code and the digest of its sources, for records."""
+    return {**asdict(imported_source()), "package": sources()}
 
 
 def commits_since(commit: str) -> int | None:
@@ -171,9 +178,10 @@ def private_path(path: str) -> str:
     return f"{folder_hash}/{absolute.name}"
 
 
-def _version(package: str) -> str | None:
+def installed_version(package: str) -> str | None:
+    """Return the version of an installed package; None if it is not installed."""
     try:
-        return importlib.metadata.version(package)
+        return version_of(package)
     except importlib.metadata.PackageNotFoundError:
         return None
 

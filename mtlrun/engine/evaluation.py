@@ -77,10 +77,10 @@ class TaskRows:
 
         An estimator for a single task is fitted per task (`for_tasks`).
         """
-        estimator = for_tasks(estimator, self.y, self.task_id)
+        estimator = for_tasks(estimator, self.y, self.task_id, self.weights)
         if isinstance(estimator, ScaledTargets):
             rows, center, scale = self._scaled
-            estimator.begin(self.y, self.task_id, center, scale)
+            estimator.begin(self.y, self.task_id, center, scale, self.weights)
             rows.fit(estimator.estimator_)
             return estimator.finish(self.X.shape[1])
         if not _reads_like_base(estimator):
@@ -112,7 +112,7 @@ class TaskRows:
 
     def fit_alone(self, estimator: Any) -> Any:
         """Fit an estimator as `fit`, but let it read and check the rows itself."""
-        estimator = for_tasks(estimator, self.y, self.task_id)
+        estimator = for_tasks(estimator, self.y, self.task_id, self.weights)
         groups = self.groups if takes_groups(estimator) else None
         return estimator.fit(
             self.X,

@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from mtlrun.catalog.methods import CODE_SUFFIXES, reason_of
+from mtlrun.engine.environment import installed_version
 from mtlrun.engine.job import Job
 from mtlrun.engine.record import PROTOCOL, Record, ResultKey
 from mtlrun.engine.store import Store, is_settled
@@ -182,7 +182,10 @@ def job_states(plan: JobPlan, store: Store | None = None) -> list[JobState]:
 
 
 def _state(
-    row: PlannedJob, store: Store, limit: float | None, installed: Mapping[str, str]
+    row: PlannedJob,
+    store: Store,
+    limit: float | None,
+    installed: Mapping[str, str | None],
 ) -> JobState:
     try:
         record = store.read(row.job.key)
@@ -191,8 +194,8 @@ def _state(
     if record is not None:
         packages = record.environment.get("packages") or {}
         other_versions = {}
-        for name, installed_version in installed.items():
-            if packages.get(name) not in (None, installed_version):
+        for name, present_version in installed.items():
+            if packages.get(name) not in (None, present_version):
                 other_versions[name] = str(packages[name])
         commit = record.made_by.get("commit")
         if is_settled(record, limit):
@@ -244,9 +247,9 @@ def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
     if not n_jobs:
         return None
     present = []
-    for name, installed_version in _installed_versions().items():
+    for name, present_version in _installed_versions().items():
         if name in package_names:
-            present.append(f"{name} {installed_version}")
+            present.append(f"{name} {present_version}")
     earlier = sorted(f"{name} {old_version}" for name, old_version in old_versions)
     return (
         f"{counted(n_jobs, 'result')} computed with {', '.join(earlier)} "
@@ -254,8 +257,8 @@ def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
     )
 
 
-def _installed_versions() -> dict[str, str]:
-    return {name: version(name) for name in NUMERICAL_PACKAGES}
+def _installed_versions() -> dict[str, str | None]:
+    return {name: installed_version(name) for name in NUMERICAL_PACKAGES}
 
 
 def explain(old: Record, new: Record) -> str:

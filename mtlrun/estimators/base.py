@@ -12,7 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from copy import copy
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
@@ -30,6 +30,7 @@ from mtlrun.data.reading.frames import (
     ordered_columns,
     take_column,
 )
+from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.estimators.inputs import (
     TaskLayout,
     check_targets,
@@ -42,7 +43,13 @@ from mtlrun.estimators.inputs import (
     refuse_list_of_arrays,
     warn_of_row_order,
 )
-from mtlrun.estimators.params import ClassWeight, Declared, check_params
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Declared,
+    TaskColumn,
+    Unseen,
+    check_params,
+)
 from mtlrun.metrics.classification import accuracy_per_task
 from mtlrun.metrics.regression import r2_per_task
 from mtlrun.problem import memory
@@ -193,10 +200,12 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
     _by_sums: ClassVar[bool] = False
     #: Attributes that hold the parts of `coef_`, in the order of the penalties.
     _part_names: ClassVar[tuple[str, ...]] = ()
+    #: Whether weights are numbers of rows; others cause a warning.
+    _counts_rows = False
 
     _: KW_ONLY
-    task_column: int | str | None = None
-    unseen: Literal["error", "mean"] = "error"
+    task_column: TaskColumn = None
+    unseen: Unseen = "error"
 
     @abstractmethod
     def _fit_data(self, data: TaskData) -> SolverResult:
@@ -322,6 +331,8 @@ class BaseMTL(TaskLayout, Declared, BaseEstimator, ABC):
         """Return the weights of the rows or entries; a classifier may weight its
         classes.
         """
+        if self._counts_rows:
+            warn_of_scale(weights, type(self).__name__)
         return weights
 
     def _read_X(self, X: Any, task_id: Any, *, reset: bool) -> tuple[Any, Array | None]:
@@ -785,7 +796,7 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
         labels = self._labels()
         return labels[np.minimum(positive, len(labels) - 1)]
 
-    @available_if(lambda self: self._is_logistic())
+    @available_if(lambda self: self._is_logistic)
     def predict_proba(self, X: Any, *, task_id: Any = None) -> Array:
         """Return probabilities (logistic loss only): (n, T) of the second label for
         a shared design, else (n, 2).
@@ -795,6 +806,7 @@ class ClassifierMTL(ClassifierMixin, TaskLayout, Declared):
             return positive
         return np.column_stack([1 - positive, positive])
 
+    @property
     def _is_logistic(self) -> bool:
         return getattr(self, "loss", None) == "logistic"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator, clone, is_classifier
@@ -21,7 +22,14 @@ from sklearn.utils.validation import (
 )
 
 from mtlrun.data.groups import group_folds, strata_of
-from mtlrun.data.reading.frames import column_names, plain_values, take
+from mtlrun.data.reading.frames import (
+    column_names,
+    ordered_columns,
+    plain_ids,
+    plain_values,
+    take,
+    take_column,
+)
 from mtlrun.data.roles.weights import weighted_moments
 from mtlrun.estimators.inputs import (
     KeepsGroups,
@@ -56,19 +64,22 @@ def takes_task_id(estimator: Any) -> bool:
     return "task_id" in parameters_of(getattr(estimator.fit, "__func__", estimator.fit))
 
 
-def for_tasks(estimator: Any, y: Any, task_id: Any = None) -> Any:
+def for_tasks(
+    estimator: Any, y: Any, task_id: Any = None, sample_weight: Any = None
+) -> Any:
     """Return an estimator that can be fitted to these targets: itself, or a `PerTask`
     of it.
 
     An estimator is wrapped if its ``fit`` takes no `task_id`, there are several tasks,
-    and it cannot fit them at once: with task ids, with missing targets, or if its tags
-    declare a classifier or a single-output regressor. A 2-D `y` without missing values
-    is passed unchanged to a multi-output regressor, and to a class without tags.
+    and it cannot fit them at once: with task ids, with missing targets, with weights of
+    entries, or if its tags declare a classifier or a single-output regressor. Any other
+    2-D `y` is passed unchanged to a multi-output regressor, and to a class without
+    tags.
     """
     y = np.asarray(y)
     if takes_task_id(estimator) or (task_id is None and y.ndim == 1):
         return estimator
-    if y.ndim == 2 and not np.isnan(y).any():
+    if y.ndim == 2 and (y == y).all() and np.ndim(sample_weight) < 2:
         if not hasattr(estimator, "__sklearn_tags__"):
             return estimator
         tags = get_tags(estimator)
@@ -96,6 +107,8 @@ class _Tasks(TaskLayout, BaseEstimator):
                 "This estimator requires y to be passed, but the target y is None."
             )
         names = column_names(y)
+        if names is not None:
+            sample_weight = ordered_columns(sample_weight, names)
         y = plain_values(np.asarray(y), "y")[0]
         check_consistent_length(X, y)
         if not len(y):
@@ -118,20 +131,23 @@ class _Tasks(TaskLayout, BaseEstimator):
         return y, codes, weights
 
     def _observed(
-        self, X: Any, y: Any, task_id: Any, sample_weight: Any
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any, *, labels: bool = False
     ) -> tuple[Array, Array, Array, Array | None]:
-        """Return row of X, task code, target and weight of each observed entry."""
+        """Return row of X, task code, target and weight of each observed entry.
+
+        Targets are numbers; `labels` keep their type.
+        """
         y, codes, weights = self._read(X, y, task_id, sample_weight)
-        y = y.astype(np.float64)
+        if not labels:
+            y = y.astype(np.float64)
         if codes is not None:
             return np.arange(len(y)), codes, y, weights
+        is_observed = y == y  # NaN is not equal to itself
         if weights is not None and weights.ndim == 2:
-            y = np.where(weights > 0, y, np.nan)
-        codes, rows = np.nonzero(~np.isnan(y.T))
+            is_observed &= weights > 0
+        codes, rows = np.nonzero(is_observed.T)
         if weights is not None:
-            weights = np.broadcast_to(
-                weights if weights.ndim == 2 else weights[:, np.newaxis], y.shape
-            )[rows, codes]
+            weights = np.broadcast_to(weights.T, y.T.shape)[codes, rows]
         return rows, codes, y[rows, codes], weights
 
     def _check_columns(self, X: Any, *, reset: bool) -> None:
@@ -181,7 +197,7 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
     estimator : scikit-learn regressor or classifier
     unseen : {"error", "mean"}, default "error"
         For rows of an unknown task, raise an error or predict the mean of the models of
-        all tasks.
+        all tasks, for labels the one that most models predict.
 
     Attributes
     ----------
@@ -290,16 +306,16 @@ class PerTask(KeepsGroups, _Wrapper, _Tasks):
         ValueError
             If task ids are missing or unknown.
         """
-        predictions = self._collect(X, task_id, lambda model, part: model.predict(part))
-        if self.unseen == "mean" and is_classifier(
-            self.estimator
-        ):  # a mean of labels is none
-            return np.where(
-                np.isin(predictions, self.classes_),
-                predictions,
-                self.classes_[(predictions > self.classes_.mean()).astype(int)],
-            )
-        return predictions
+        has_votes = self.unseen == "mean" and is_classifier(self.estimator)
+        if task_id is None or not has_votes:
+            return self._collect(X, task_id, lambda model, part: model.predict(part))
+        # Labels have no mean: the models of all tasks vote on rows of unknown tasks.
+        votes = self._collect(
+            X,
+            task_id,
+            lambda model, part: model.predict(part)[:, np.newaxis] == self.classes_,
+        )
+        return self.classes_[votes.argmax(axis=1)]
 
     @available_if(lambda self: is_classifier(self.estimator))
     def decision_function(self, X: Any, *, task_id: Any = None) -> Array:
@@ -402,7 +418,9 @@ class TaskMean(_Tasks):
         self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
     ) -> Self:
         """Compute the means; arguments as for every estimator of mtlrun."""
-        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
+        X, y, task_id, sample_weight = drop_unweighted(
+            _indexable(X), y, task_id, sample_weight
+        )
         _, codes, values, weights = self._observed(X, y, task_id, sample_weight)
         if weights is None:
             weights = np.ones(len(values))
@@ -414,6 +432,7 @@ class TaskMean(_Tasks):
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
         """Return the means: (n, T) for a shared design without task ids, else (n,)."""
+        X = _indexable(X)
         codes = self._codes(X, task_id)
         if codes is None:
             return self._of_all_tasks(np.tile(self.means_, (X.shape[0], 1)))
@@ -426,7 +445,7 @@ class LastValue(_Tasks):
     A model of next rows must beat it ("last value carried forward"). With
     drift, the prediction is the end of the line through the first and the last value
     of the task, at the time of the new row (the random walk with drift). Targets with
-    the same time are averaged. Labels -1/+1 are numbers here.
+    the same time are averaged by their weights. Labels -1/+1 are numbers here.
 
     Parameters
     ----------
@@ -462,17 +481,21 @@ class LastValue(_Tasks):
         self, X: Any, y: Any, *, task_id: Any = None, sample_weight: Any = None
     ) -> Self:
         """Find the last values; arguments as for every estimator of mtlrun."""
-        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
-        rows, codes, values, _ = self._observed(X, y, task_id, sample_weight)
-        times = self._times(X)[rows]
+        X, y, task_id, sample_weight = drop_unweighted(
+            _indexable(X), y, task_id, sample_weight
+        )
+        rows, codes, values, weights = self._observed(X, y, task_id, sample_weight)
+        if weights is None:
+            weights = np.ones(len(values))
+        times = _times(X)[rows]
         n_tasks = len(self.tasks_)
-        self.last_times_, self.last_values_ = _extreme_values(
-            times, values, codes, n_tasks, largest=True
+        last = _last_values(times, values, weights, codes, n_tasks)
+        self.last_times_, self.last_values_ = last
+        # The first rows are the last ones of time that runs backwards.
+        minus_first_times, first_values = _last_values(
+            -times, values, weights, codes, n_tasks
         )
-        first_times, first_values = _extreme_values(
-            times, values, codes, n_tasks, largest=False
-        )
-        duration = self.last_times_ - first_times
+        duration = self.last_times_ + minus_first_times
         self.drifts_ = np.divide(
             self.last_values_ - first_values,
             duration,
@@ -484,10 +507,9 @@ class LastValue(_Tasks):
 
     def predict(self, X: Any, *, task_id: Any = None) -> Array:
         """Return predictions: (n, T) for a shared design, else (n,)."""
-        if not sp.issparse(X):
-            X = np.asarray(X)
+        X = _indexable(X)
         codes = self._codes(X, task_id)
-        times = self._times(X)
+        times = _times(X)
         if codes is None:
             elapsed = times[:, np.newaxis] - self.last_times_
             return self._of_all_tasks(self._values(elapsed, slice(None)))
@@ -501,29 +523,25 @@ class LastValue(_Tasks):
             return values + 0 * elapsed
         return values + self.drifts_[tasks] * elapsed
 
-    @staticmethod
-    def _times(X: Any) -> Array:
-        column = X[:, [-1]]
-        if sp.issparse(column):
-            column = column.toarray()
-        return np.asarray(column, dtype=np.float64)[:, 0]
+
+def _times(X: Any) -> Array:
+    """Return the last column of X."""
+    return take_column(X, -1)[0].astype(np.float64)
 
 
-def _extreme_values(
-    times: Array, values: Array, codes: Array, n_tasks: int, *, largest: bool
+def _last_values(
+    times: Array, values: Array, weights: Array, codes: Array, n_tasks: int
 ) -> tuple[Array, Array]:
-    """Return the first or last time of each task, and the mean of its values there."""
-    if largest:
-        extreme = np.full(n_tasks, -np.inf)
-        np.maximum.at(extreme, codes, times)
-    else:
-        extreme = np.full(n_tasks, np.inf)
-        np.minimum.at(extreme, codes, times)
-    is_extreme = times == extreme[codes]
-    counts = np.bincount(codes[is_extreme], minlength=n_tasks)
-    sums = np.bincount(codes[is_extreme], values[is_extreme], n_tasks)
-    means = np.divide(sums, counts, out=np.zeros(n_tasks), where=counts > 0)
-    return np.where(counts > 0, extreme, 0.0), means
+    """Return the last time of each task, and the mean of its values there."""
+    last = np.full(n_tasks, -np.inf)
+    np.maximum.at(last, codes, times)
+    is_last = times == last[codes]
+    tasks = codes[is_last]
+    weights = weights[is_last]
+    totals = np.bincount(tasks, weights, n_tasks)
+    sums = np.bincount(tasks, weights * values[is_last], n_tasks)
+    means = np.divide(sums, totals, out=np.zeros(n_tasks), where=totals > 0)
+    return np.where(totals > 0, last, 0.0), means
 
 
 class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
@@ -583,8 +601,12 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
                 f"encoding must be 'one-hot' or 'number', not {self.encoding!r}"
             )
         groups = check_groups(groups, X, sample_weight)
-        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
-        rows, codes, values, weights = self._observed(X, y, task_id, sample_weight)
+        X, y, task_id, sample_weight = drop_unweighted(
+            _indexable(X), y, task_id, sample_weight
+        )
+        rows, codes, values, weights = self._observed(
+            X, y, task_id, sample_weight, labels=is_classifier(self.estimator)
+        )
         if weights is None:
             extra = {}
         else:
@@ -640,6 +662,7 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         return _linear(self.estimator_, "coef_")
 
     def _each(self, X: Any, task_id: Any, call: Any) -> Array:
+        X = _indexable(X)
         codes = self._codes(X, task_id)
         if codes is not None:
             return np.asarray(call(self._with_task(X, codes)))
@@ -669,7 +692,8 @@ class TaskFeature(KeepsGroups, _Wrapper, _Tasks):
         memory.require(
             n_bytes, work, "Use encoding='number', fewer tasks or fewer rows."
         )
-        X = X if rows is None else X[rows]
+        if rows is not None:
+            X = take(X, rows)
         if self.encoding == "number":
             return _beside(codes[:, np.newaxis].astype(np.float64), X)
         known_rows = np.flatnonzero(codes >= 0)
@@ -710,6 +734,21 @@ def scaled_targets(
         deviation = np.sqrt(variance)
     scale = np.where(deviation > 0, deviation, 1.0)
     return ((columns - center) / scale).reshape(y.shape), center, scale
+
+
+def _numbers(y: Any, sample_weight: Any) -> tuple[Array, Array | None]:
+    """Return targets as numbers, and their weights in the order of their columns.
+
+    A missing target and an entry of weight 0 are NaN.
+    """
+    names = column_names(y)
+    if names is not None:
+        sample_weight = ordered_columns(sample_weight, names)
+    y = plain_values(np.asarray(y), "y")[0].astype(np.float64)
+    weights = check_weights(sample_weight, y.shape)
+    if weights is not None and weights.ndim == 2:
+        y = np.where(weights > 0, y, np.nan)
+    return y, weights
 
 
 class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
@@ -754,21 +793,24 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
     ) -> Self:
         """Fit on scaled targets; arguments as of `PerTask.fit`."""
         groups = check_groups(groups, X, sample_weight)
-        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
-        y = np.asarray(y, dtype=np.float64)
-        weights = check_weights(sample_weight, y.shape)
-        if weights is not None and weights.ndim == 2:
-            # An entry of weight 0 is a missing target.
-            y = np.where(weights > 0, y, np.nan)
+        X, y, task_id, sample_weight = drop_unweighted(
+            _indexable(X), y, task_id, sample_weight
+        )
+        names = column_names(y)
+        y, weights = _numbers(y, sample_weight)
         scaled, center, scale = scaled_targets(y, weights)
-        self.begin(y, task_id, center, scale)
+        self.begin(y, task_id, center, scale, weights)
         if not takes_groups(self.estimator_):
             groups = None
-        arguments = given(task_id=task_id, sample_weight=sample_weight, groups=groups)
+        arguments = given(task_id=task_id, sample_weight=weights, groups=groups)
+        if names is not None:
+            scaled = pd.DataFrame(scaled, columns=names)
         self.estimator_.fit(X, scaled, **arguments)
         return self.finish(X.shape[1])
 
-    def begin(self, y: Array, task_id: Any, center: Array, scale: Array) -> None:
+    def begin(
+        self, y: Array, task_id: Any, center: Array, scale: Array, weights: Array | None
+    ) -> None:
         """Set all attributes that are known before the fit, and `estimator_`."""
         if y.ndim == 2:
             self._layout = "shared"
@@ -789,7 +831,7 @@ class ScaledTargets(KeepsGroups, _Wrapper, _Tasks):
                 }
             )
         else:
-            self.estimator_: Any = for_tasks(clone(self.estimator), y, task_id)
+            self.estimator_: Any = for_tasks(clone(self.estimator), y, task_id, weights)
             if (
                 self.warm_start
                 and "warm_start" in params
@@ -895,39 +937,42 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
             If there is only one label, or only one group.
         """
         groups = check_groups(groups, X, sample_weight)
-        X, y, task_id, sample_weight = drop_unweighted(X, y, task_id, sample_weight)
-        y = np.asarray(y, dtype=np.float64)
-        if sample_weight is not None and np.ndim(sample_weight) == 2:
-            y = np.where(np.asarray(sample_weight) == 0, np.nan, y)
+        X, y, task_id, sample_weight = drop_unweighted(
+            _indexable(X), y, task_id, sample_weight
+        )
+        names = column_names(y)
+        y, weights = _numbers(y, sample_weight)
+        if task_id is not None:
+            task_id = plain_ids(task_id)
         if not set(np.unique(y[~np.isnan(y)])) == {-1.0, 1.0}:
             raise ValueError("calibration needs labels -1 and +1, both of them")
         held = np.full(y.shape, np.nan)
         for train, test in self._folds(y, task_id, groups):
             model = self._fitted(
-                X[train],
+                take(X, train),
                 y[train],
-                _of(task_id, train),
-                _of(sample_weight, train),
-                _of(groups, train),
+                take(task_id, train),
+                take(weights, train),
+                take(groups, train),
             )
-            ids = _of(task_id, test)
-            if ids is not None:  # tasks without rows in this part have no score
-                test = test[np.isin(ids, task_id[train])]
-                ids = task_id[test]
+            if task_id is not None:  # tasks without rows in this part have no score
+                test = test[np.isin(task_id[test], task_id[train])]
             if len(test):
-                held[test] = predict_scores(model, X[test], ids)
+                part = take(X, test)
+                held[test] = predict_scores(model, part, take(task_id, test))
         use = ~np.isnan(y) & ~np.isnan(held)
-        weights = check_weights(sample_weight, y.shape)
+        used_weights = None
         if weights is not None:
-            weights = np.broadcast_to(
-                weights if weights.ndim == y.ndim else weights[:, np.newaxis], y.shape
-            )[use]
+            used_weights = np.broadcast_to(weights.T, y.T.shape).T[use]
         sigmoid = LogisticRegression(C=1e6).fit(
-            held[use][:, np.newaxis], y[use], sample_weight=weights
+            held[use][:, np.newaxis], y[use], sample_weight=used_weights
         )
         self.slope_ = float(sigmoid.coef_[0, 0])
         self.offset_ = float(sigmoid.intercept_[0])
-        self.estimator_ = self._fitted(X, y, task_id, sample_weight, groups)
+        targets: Any = y
+        if names is not None:
+            targets = pd.DataFrame(y, columns=names)
+        self.estimator_ = self._fitted(X, targets, task_id, weights, groups)
         self.classes_ = np.array([-1.0, 1.0])
         self.n_features_in_ = X.shape[1]
         _adopt(self, ("tasks_", "converged_"))
@@ -939,17 +984,13 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         if groups is None:
             yield from KFold(self.folds, shuffle=True, random_state=0).split(y)
             return
-        if task_id is None:
-            tasks = None
-        else:
-            tasks = np.asarray(task_id)
-        strata = strata_of(y, tasks, labels=True)
+        strata = strata_of(y, task_id, labels=True)
         yield from group_folds(groups, strata, y, self.folds, seed=0)
 
     def _fitted(
-        self, X: Any, y: Array, task_id: Any, sample_weight: Any, groups: Any
+        self, X: Any, y: Any, task_id: Any, sample_weight: Any, groups: Any
     ) -> Any:
-        model = for_tasks(clone(self.estimator), y, task_id)
+        model = for_tasks(clone(self.estimator), y, task_id, sample_weight)
         if not takes_groups(model):
             groups = None
         arguments = given(task_id=task_id, sample_weight=sample_weight, groups=groups)
@@ -985,12 +1026,6 @@ class CalibratedTasks(KeepsGroups, TaskLayout, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.estimator_type = "classifier"
         return tags
-
-
-def _of(values: Any, rows: Array) -> Any:
-    if values is None:
-        return None
-    return np.asarray(values)[rows]
 
 
 def predict_scores(estimator: Any, X: Any, task_id: Any) -> Array:

@@ -5,7 +5,7 @@ with equal coefficients.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -21,6 +21,7 @@ from mtlrun.estimators.convex import (
     ConvexClassifierMTL,
     ConvexMTL,
     ConvexSolver,
+    Intercepts,
 )
 from mtlrun.estimators.metadata import BOX_COST, POWERS, MethodMetadata
 from mtlrun.estimators.params import (
@@ -29,6 +30,8 @@ from mtlrun.estimators.params import (
     Count,
     NonNegative,
     Positive,
+    TaskColumn,
+    Unseen,
     integer,
     real,
 )
@@ -164,7 +167,7 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("jacob2008",), complexity=BOX_COST, default_grid={"alpha": POWERS}
     )
 
@@ -173,11 +176,11 @@ class CMTL(_SquaredByDefault, _Grouped, ConvexMTL):
         alpha: NonNegative = 1.0,
         n_task_clusters: Clusters = None,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -259,7 +262,7 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhong2012",),
         complexity="O(N d + d T log T) per iteration",
         default_grid={"alpha": POWERS, "own": POWERS},
@@ -270,11 +273,11 @@ class FlexClus(_SquaredByDefault, ConvexMTL):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -363,7 +366,7 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("kang2011",),
         complexity=(
             "per iteration one SVD per group; O(T^2) small eigenvalue problems per "
@@ -378,11 +381,11 @@ class Whom(ConvexClassifierMTL, _Grouped, ConvexMTL):
         alpha: NonNegative = 1.0,
         n_task_clusters: Clusters = None,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -563,7 +566,7 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
     ((4, 4), True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("xu2015",),
         complexity=(
             "O(N d) per step of conjugate gradients; once an eigendecomposition of "
@@ -583,8 +586,8 @@ class CoClus(_SquaredByDefault, _Grouped, _WarmInRowSpace):
         low_rank: NonNegative = 1.0,
         n_task_clusters: Clusters = None,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         warm_start: bool = False,
         class_weight: ClassWeight = None,
@@ -689,7 +692,7 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("han2015",),
         complexity=(
             "O(T^2 d) per iteration; once an eigendecomposition of every task's X"
@@ -701,8 +704,8 @@ class MeTaG(WeightedClassifierMTL, _WarmInRowSpace):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         warm_start: bool = False,
         class_weight: ClassWeight = None,

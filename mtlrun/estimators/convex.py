@@ -35,6 +35,7 @@ ClassLoss = Literal["logistic", "squared_hinge", "squared"]
 #: Solvers of all convex models. A model with more of them has a wider rule, which a
 #: Literal would not allow.
 ConvexSolver = Annotated[str, choice("auto", "admm", "fista")]
+Intercepts = Literal["free", "shrunken"]
 
 
 class ConvexWarmStart(NamedTuple):
@@ -84,12 +85,12 @@ class ConvexMTL(BaseMTL):
         paths of regularization strengths.
     """
 
-    _by_sums: ClassVar = True
+    _by_sums = True
 
     _: KW_ONLY
     solver: ConvexSolver = "auto"
     fit_intercept: bool = True
-    intercepts: Literal["free", "shrunken"] = "free"
+    intercepts: Intercepts = "free"
     tol: NonNegative = 1e-4
     max_iter: Count = 5000
     warm_start: bool = False

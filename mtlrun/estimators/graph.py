@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import clone
@@ -13,6 +13,7 @@ from mtlrun.estimators.convex import (
     ConvexClassifierMTL,
     ConvexMTL,
     ConvexSolver,
+    Intercepts,
 )
 from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
 from mtlrun.estimators.params import (
@@ -20,6 +21,8 @@ from mtlrun.estimators.params import (
     Count,
     NonNegative,
     Positive,
+    TaskColumn,
+    Unseen,
     choice,
     satisfies,
 )
@@ -67,7 +70,7 @@ class _Graph(ConvexMTL):
     T. Evgeniou and M. Pontil, "Regularized multi-task learning", KDD 2004.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("evgeniou2004",),
         elsewhere={
             "MALSAR `Least_SRMTL`": "alpha = 2 rho1, sparsity = rho2, ridge = 2 rho_L2"
@@ -189,11 +192,11 @@ class GraphMTL(RegressorMTL, _Graph):
         sparsity: NonNegative = 0.0,
         ridge: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -229,11 +232,11 @@ class GraphMTLClassifier(ConvexClassifierMTL, _Graph):
         sparsity: NonNegative = 0.0,
         ridge: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

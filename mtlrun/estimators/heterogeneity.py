@@ -12,6 +12,7 @@ import numpy as np
 from mtlrun.solvers.hierarchical import inference
 from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, fit_covariance
 from mtlrun.solvers.hierarchical.row_checks import RowChecks, noise_differs
+from mtlrun.stats import holm
 
 Array = np.ndarray
 
@@ -154,16 +155,7 @@ class CheckedRows:
         """
         problem = self.problem
         if how == "lrt":
-            can_differ = problem.data.can_differ(problem.intercept)
-            is_testable = can_differ[columns]
-            testable = columns[is_testable]
-            ratios = inference.ratio_tests(problem, testable)
-            untestable = inference.SignificanceTest(np.nan, np.nan)
-            outcomes = [untestable] * len(columns)
-            positions = np.flatnonzero(is_testable)
-            for position, ratio in zip(positions, ratios, strict=True):
-                outcomes[position] = ratio
-            return outcomes
+            return inference.ratio_tests(problem, columns)
         varying = problem.random
         if how == "score":
             # A slope that differs between tasks takes a row of each task from the test.
@@ -229,19 +221,16 @@ def adjusted(
     method: str,
     family: int,
     assumes: str,
+    untestable: str = "",
 ) -> list[HeterogeneityTest]:
     """Return tests of single slopes, adjusted as if all of a family were tested and the
     others had shown nothing.
     """
-    p_values = inference.holm([outcome.p_value for outcome in outcomes], family)
+    p_values = holm([outcome.p_value for outcome in outcomes], family).tolist()
     tests = []
     for name, outcome, p_value in zip(names, outcomes, p_values, strict=True):
         test = HeterogeneityTest(
-            tested=name,
-            method=method,
-            statistic=outcome.statistic,
-            p_value=p_value,
-            assumes=assumes,
+            name, method, outcome.statistic, p_value, assumes, untestable
         )
         tests.append(test)
     return tests

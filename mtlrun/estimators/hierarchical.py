@@ -4,10 +4,10 @@ are draws around a common mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,7 +15,6 @@ import pandas as pd
 from scipy.stats import chi2
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.estimators.base import (
     BaseMTL,
     RegressorMTL,
@@ -28,8 +27,17 @@ from mtlrun.estimators.counted_weights import (
     with_counted_weights,
 )
 from mtlrun.estimators.heterogeneity import CheckedRows, HeterogeneityTest, adjusted
+from mtlrun.estimators.inputs import column_position
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, Positive, choice, removed, satisfies
+from mtlrun.estimators.params import (
+    Count,
+    Positive,
+    TaskColumn,
+    Unseen,
+    choice,
+    removed,
+    satisfies,
+)
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.statistics import TaskStatistics
@@ -75,6 +83,7 @@ PRIORS = choice("normal", "clusters") | removed(
     "Student's prior was removed, because it rarely predicted better: use "
     "prior='normal'",
 )
+CovarianceName = Literal["auto", "intercept", "scalar", "diagonal", "factor", "full"]
 #: Slopes whose standard deviations have intervals in a summary. Each takes several fits.
 MAX_INTERVALS = 8
 #: A list of columns.
@@ -133,13 +142,7 @@ class CommonMean:
     intercept_: Array
     mean_coef_: Array
     mean_intercept_: float
-
-    def _all_weights(
-        self, y: Array, ids: Array | None, weights: Array | None
-    ) -> Array | None:
-        """Return the weights; warn of weights that can hardly be numbers of rows."""
-        warn_of_scale(weights, type(self).__name__)
-        return weights
+    _counts_rows = True
 
     @staticmethod
     def _result(fit: Any, coef: Array, intercept: Array) -> SolverResult:
@@ -192,7 +195,7 @@ class CommonMean:
         values = list(columns)
         flags = [isinstance(value, bool | np.bool_) for value in values]
         if not any(flags):
-            positions = [self._position(value, parameter) for value in values]
+            positions = [column_position(self, value, parameter) for value in values]
             return list(dict.fromkeys(positions))
         d = self.n_features_in_
         if not all(flags):
@@ -205,38 +208,12 @@ class CommonMean:
             )
         return [j for j, is_selected in enumerate(values) if is_selected]
 
-    def _position(self, column: Any, parameter: str = "slopes") -> int:
-        """Return the position of a feature given by name or position.
-
-        Raises
-        ------
-        ValueError
-            If there is no such feature.
-        """
-        d = self.n_features_in_
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        if isinstance(column, bool | np.bool_):
-            raise ValueError(
-                f"{parameter}: {column} is no column; give its name or position"
-            )
-        if isinstance(column, str) and column in names:
-            return names.index(column)
-        if not isinstance(column, str) and -d <= int(column) < d:
-            return int(column) % d
-        if names:
-            choices = ", ".join(names[:10])
-        else:
-            choices = f"positions 0 to {d - 1}"
-        raise ValueError(
-            f"{parameter}: there is no column {column!r}; it has {choices}"
-        )
-
     def _tested_columns(self, tested: Any) -> Array:
         """Return the standardized columns that a test names."""
         is_single = isinstance(tested, str) or not hasattr(tested, "__len__")
         columns = [tested] if is_single else tested
         if is_single and isinstance(tested, bool | np.bool_):
-            self._position(tested, "tested")
+            column_position(self, tested, "tested")
         positions = np.array(self._positions(columns, "tested"), dtype=int)
         return positions + int(self.fit_intercept)
 
@@ -282,6 +259,34 @@ class CommonMean:
             else:
                 names_of_columns.append(str(names[j - first]))
         return names_of_columns
+
+
+def by_task(
+    model: Any,
+    X: Any,
+    task_id: Any,
+    predicted: Array,
+    function: Callable[[Array, Array, int], Array],
+) -> Array:
+    """Return a function of the rows of each task, in the shape of the predictions.
+
+    Its arguments are standardized rows (n, p), predictions (n,) for them, and the
+    position of the task in `tasks_`, -1 for a task without training rows.
+    """
+    X, ids = model._read_X(X, task_id, reset=False)
+    A = model._columns.apply(dense(X))
+    codes = model._task_of_rows(ids)
+    values = np.empty(predicted.shape)
+    if codes is None:
+        columns = values.reshape(len(A), -1)
+        predicted_by_task = predicted.reshape(len(A), -1)
+        for t in range(len(model.tasks_)):
+            columns[:, t] = function(A, predicted_by_task[:, t], t)
+        return values
+    for rows in rows_by_code(codes):
+        t = int(codes[rows[0]])
+        values[rows] = function(A[rows], predicted[rows], t)
+    return values
 
 
 class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
@@ -421,7 +426,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
     >>> mean, std = model.predict([[0.0, 0.0]], task_id=[99], return_std=True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("laird1982", "bates2015"),
         complexity=(
             "T k^2 (k + d), k = min(n, d), per evaluation of 5 to 15; d + 1 rows per "
@@ -442,15 +447,13 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             "indicators of all categories.",
         ),
     )
-    _by_sums: ClassVar = True
+    _by_sums = True
     _rows: TaskData | None
     _checks: CheckedRows | None
 
     def __init__(
         self,
-        covariance: Literal[
-            "auto", "intercept", "scalar", "diagonal", "factor", "full"
-        ] = "auto",
+        covariance: CovarianceName = "auto",
         prior: Annotated[str, PRIORS] = "normal",
         slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
         mean: Literal["auto", "flat", "ridge"] = "auto",
@@ -460,8 +463,8 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         tol: Positive = 1e-8,
         max_iter: Count = 100,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
     ) -> None:
         self.covariance = covariance
         self.prior = prior
@@ -730,21 +733,17 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
             df = self._posterior.residual_df()
             quantiles = chi2.ppf([0.5 + LEVEL / 2, 0.5 - LEVEL / 2], df)
             noise_limits = tuple(noise_std * np.sqrt(df / quantiles))
-        table = SummaryTable()
-        table.add_coefficients(self, names, self._df(), limits)
+        table = SummaryTable(self)
+        table.add_coefficients(names, self._df(), limits)
         shares = self.variance_shares_
         table.add_std("noise", noise_std, *noise_limits, shares["noise"])
-        table.add_fit(
+        return table.finished(
             shares["mean"],
             shares["noise"],
-            n_tasks=data.T,
-            n_rows=data.N,
-            converged=self.converged_,
-            log_likelihood=self.log_likelihood_,
-            low=tasks_limits[0],
-            high=tasks_limits[1],
+            data.N,
+            self.log_likelihood_,
+            *tasks_limits,
         )
-        return table.frame()
 
     def variance_interval(
         self, column: str | int | None = None, *, level: float = 0.95
@@ -782,7 +781,7 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         if column is not None:
             coefficient = 0
             if not first or column != "level":
-                coefficient = self._position(column, "column") + first
+                coefficient = column_position(self, column, "column") + first
             name = self._names(np.array([coefficient]))[0]
         posterior = self._posterior
         weights = posterior.target_moments()
@@ -836,18 +835,9 @@ class HierarchicalMTL(CommonMean, RegressorMTL, BaseMTL):
         y = super().predict(X, task_id=task_id)
         if not return_std:
             return y
-        X, ids = self._read_X(X, task_id, reset=False)
-        A = self._columns.apply(dense(X))
-        codes = self._task_of_rows(ids)
-        std = np.empty(y.shape)
-        if codes is None:
-            columns = std.reshape(len(A), -1)
-            for t in range(len(self.tasks_)):
-                columns[:, t] = self._posterior.target_std(A, t)
-        else:
-            for rows in rows_by_code(codes):
-                t = int(codes[rows[0]])
-                std[rows] = self._posterior.target_std(A[rows], t)
+        std = by_task(
+            self, X, task_id, y, lambda A, _, t: self._posterior.target_std(A, t)
+        )
         return y, std
 
     # ---------------------------------------------------------------- tests

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -15,21 +15,36 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.estimators.base import BaseMTL, ClassifierMTL, rows_by_code
+from mtlrun.estimators.base import BaseMTL, ClassifierMTL
 from mtlrun.estimators.counted_weights import warn_of_constants, with_counted_weights
-from mtlrun.estimators.heterogeneity import HeterogeneityTest, assumptions_of_labels
-from mtlrun.estimators.hierarchical import COLUMNS, CommonMean, Estimates
+from mtlrun.estimators.heterogeneity import (
+    HeterogeneityTest,
+    adjusted,
+    assumptions_of_labels,
+)
+from mtlrun.estimators.hierarchical import (
+    COLUMNS,
+    CommonMean,
+    CovarianceName,
+    Estimates,
+    by_task,
+)
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive, choice
+from mtlrun.estimators.params import (
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+    choice,
+)
 from mtlrun.estimators.summary import SummaryTable
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import Array, TaskData, dense
 from mtlrun.solvers.hierarchical.compress import Columns, standardized
 from mtlrun.solvers.hierarchical.inference import (
     SignificanceTest,
-    holm,
-    test_of_all,
-    test_of_slopes,
+    test_of_tasks,
     tests_of_columns,
 )
 from mtlrun.solvers.hierarchical.logistic import (
@@ -183,7 +198,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
     ['yes']
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("breslow1993", "bates2015"),
         complexity=(
             "N d^2 per Newton step of the tasks, 2 to 5 of them per evaluation of 20 "
@@ -203,19 +218,19 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         ),
     )
 
+    _is_logistic = True
+
     def __init__(
         self,
-        covariance: Literal[
-            "auto", "intercept", "scalar", "diagonal", "factor", "full"
-        ] = "auto",
+        covariance: CovarianceName = "auto",
         slopes: Annotated[Any, choice("all") | COLUMNS] = "all",
         ridge: NonNegative = 1.0,
         fit_intercept: bool = True,
         tol: Positive = 1e-6,
         max_iter: Count = 200,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
     ) -> None:
         self.covariance = covariance
         self.slopes = slopes
@@ -349,21 +364,7 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             (n_samples,).
         """
         odds = self._scores(X, task_id)
-        X, ids = self._read_X(X, task_id, reset=False)
-        averaged = np.empty(odds.shape)
-        A = self._columns.apply(dense(X))
-        codes = self._task_of_rows(ids)
-        posterior = self._posterior
-        if codes is None:
-            by_task = averaged.reshape(len(A), -1)
-            odds_by_task = odds.reshape(len(A), -1)
-            for t in range(len(self.tasks_)):
-                by_task[:, t] = posterior.averaged_odds(A, odds_by_task[:, t], t)
-        else:
-            for rows in rows_by_code(codes):
-                task = int(codes[rows[0]])
-                averaged[rows] = posterior.averaged_odds(A[rows], odds[rows], task)
-        return averaged
+        return by_task(self, X, task_id, odds, self._posterior.averaged_odds)
 
     def test(
         self,
@@ -432,40 +433,25 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
             if isinstance(tested, str) and tested in ("all", "slopes"):
                 outcome = SignificanceTest(np.nan, np.nan)
                 if not untestable:
-                    run = test_of_all if tested == "all" else test_of_slopes
-                    outcome = run(problem)
+                    outcome = test_of_tasks(problem, tested)
                 return HeterogeneityTest(tested, "lrt", *outcome, assumes, untestable)
             several = not isinstance(tested, str) and hasattr(tested, "__len__")
             tested_columns = model._tested_columns(tested)
             may_differ = model._random(data.n_features + int(self.fit_intercept))
             fixed = np.setdiff1d(tested_columns, may_differ)
             if len(fixed):
-                names = ", ".join(model._names(fixed))
+                listing = ", ".join(model._names(fixed))
                 raise ValueError(
-                    f"tested: slopes of {names} may not differ; they are not among "
+                    f"tested: slopes of {listing} may not differ; they are not among "
                     f"slopes={self.slopes}"
                 )
-            is_testable = np.isin(tested_columns, problem.m.random) & (not untestable)
-            outcomes = tests_of_columns(problem, tested_columns[is_testable])
+            outcomes = [SignificanceTest(np.nan, np.nan)] * len(tested_columns)
+            if not untestable:
+                outcomes = tests_of_columns(problem, tested_columns)
         first = int(self.fit_intercept)
         family = int((problem.m.random >= first).sum())
-        adjusted = iter(holm([test.p_value for test in outcomes], family))
-        statistics = iter(outcomes)
-        tests = []
-        for name, testable in zip(
-            model._names(tested_columns), is_testable, strict=True
-        ):
-            # Rows say nothing about slopes of columns that vary within too few tasks.
-            if testable:
-                statistic = next(statistics).statistic
-                p_value = next(adjusted)
-            else:
-                statistic = np.nan
-                p_value = np.nan
-            test = HeterogeneityTest(
-                name, "lrt", statistic, p_value, assumes, untestable
-            )
-            tests.append(test)
+        names = model._names(tested_columns)
+        tests = adjusted(outcomes, names, "lrt", family, assumes, untestable)
         if several:
             return tests
         return tests[0]
@@ -491,21 +477,15 @@ class HierarchicalMTLClassifier(CommonMean, ClassifierMTL, BaseMTL):
         check_is_fitted(self, "_posterior")
         p = len(self.covariance_)
         shares_of_variance = self.variance_shares_
-        table = SummaryTable()
+        table = SummaryTable(self)
         table.add_coefficients(
-            self, self._names(np.arange(p)), np.full(p, np.inf), np.full((p, 2), np.nan)
+            self._names(np.arange(p)), np.full(p, np.inf), np.full((p, 2), np.nan)
         )
         noise_std = float(np.sqrt(LOGISTIC_VARIANCE))
         table.add_std("noise", noise_std, np.nan, np.nan, shares_of_variance["noise"])
-        table.add_fit(
+        return table.finished(
             shares_of_variance["mean"],
             shares_of_variance["noise"],
-            n_tasks=len(self.tasks_),
-            n_rows=self._n_rows,
-            converged=self.converged_,
-            log_likelihood=self.log_likelihood_,
+            self._n_rows,
+            self.log_likelihood_,
         )
-        return table.frame()
-
-    def _is_logistic(self) -> bool:
-        return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from dataclasses import KW_ONLY, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgWarning
@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.metadata import POWERS, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.estimators.params import Count, NonNegative, Positive, TaskColumn, Unseen
 from mtlrun.estimators.shared_products import has_shared_products, shared_products
 from mtlrun.penalties.norms import L1, SquaredFrobenius
 from mtlrun.problem.losses import (
@@ -140,7 +140,7 @@ class _SingleTask(BaseMTL):
 class _Independent(_SingleTask):
     """One model per task."""
 
-    _by_sums: ClassVar = True
+    _by_sums = True
 
     def _bytes(self, data: TaskData) -> float:
         return super()._bytes(data) + (
@@ -208,7 +208,7 @@ class _Ridge(RegressorMTL, _SingleTask):
     nonorthogonal problems", Technometrics, 1970.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("hoerl1970",),
         elsewhere={"scikit-learn `Ridge(a)`": "alpha = a"},
         complexity=(
@@ -273,8 +273,8 @@ class IndependentRidge(_Ridge, _Independent):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
     ) -> None:
         self.alpha = alpha
@@ -315,7 +315,7 @@ class PooledRidge(_Ridge, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Ridge.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
@@ -323,8 +323,8 @@ class PooledRidge(_Ridge, _Pooled):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
     ) -> None:
         self.alpha = alpha
@@ -361,7 +361,7 @@ class _Lasso(RegressorMTL):
     Royal Statistical Society B, 1996.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("tibshirani1996",),
         elsewhere={"scikit-learn `Lasso(a)`": "alpha = n a"},
         complexity="O(N d) per epoch",
@@ -430,7 +430,7 @@ class IndependentLasso(_Lasso, _Independent):
     not couple the tasks.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Lasso.metadata, search=lambda scale: {"alpha": scale.times(_SPARSE)}
     )
 
@@ -438,8 +438,8 @@ class IndependentLasso(_Lasso, _Independent):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: NonNegative = 1e-6,
         max_iter: Count = 10000,
@@ -515,8 +515,8 @@ class PooledLasso(_Lasso, _Pooled):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: NonNegative = 1e-6,
         max_iter: Count = 10000,
@@ -559,7 +559,7 @@ class _Logistic(ClassifierMTL):
     Statistical Society B, 1958.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("cox1958",),
         elsewhere={"scikit-learn `LogisticRegression(C)`": "alpha = 1 / C"},
         complexity="O(N d) per iteration",
@@ -574,6 +574,7 @@ class _Logistic(ClassifierMTL):
     fit_intercept: bool = True
     tol: Positive = 1e-6
     max_iter: Count = 1000
+    _is_logistic = True
 
     def _fit_one(self, X: Any, y: Array, weights: Array | None) -> TaskFit:
         if is_constant(y, weights):
@@ -633,9 +634,6 @@ class _Logistic(ClassifierMTL):
         coef = fit.coef[:, np.newaxis]
         return duality_gap(data, loss, [penalty], [coef], intercept).relative
 
-    def _is_logistic(self) -> bool:
-        return True
-
     def _terms(self) -> tuple[Loss, Penalty]:
         return LogisticLoss(), SquaredFrobenius(self.alpha)
 
@@ -663,8 +661,8 @@ class IndependentLogistic(_Logistic, _Independent):
         self,
         alpha: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: Positive = 1e-6,
         max_iter: Count = 1000,
@@ -688,7 +686,7 @@ class PooledLogistic(_Logistic, _Pooled):
     All rows of `coef_` are equal.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Logistic.metadata, search=lambda scale: {"alpha": scale.times(_WIDE, 1.0)}
     )
 
@@ -696,8 +694,8 @@ class PooledLogistic(_Logistic, _Pooled):
         self,
         alpha: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = True,
         tol: Positive = 1e-6,
         max_iter: Count = 1000,
@@ -738,7 +736,7 @@ class _SVC(ClassifierMTL):
     for large linear classification", Journal of Machine Learning Research, 2008.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("fan2008",),
         complexity="O(N d) per epoch",
         default_grid={"C": POWERS},
@@ -780,7 +778,7 @@ class IndependentSVC(_SVC, _Independent):
         sum_t (1/2 ||w_t||^2 + C sum_i max(0, 1 - y_ti (x_ti'w_t + b_t)))
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _SVC.metadata, search=lambda scale: {"C": scale.inverse(_MARGINS)[::-1]}
     )
 
@@ -788,8 +786,8 @@ class IndependentSVC(_SVC, _Independent):
         self,
         C: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = False,
         tol: Positive = 1e-4,
         max_iter: Count = 10000,
@@ -818,8 +816,8 @@ class PooledSVC(_SVC, _Pooled):
         self,
         C: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fit_intercept: bool = False,
         tol: Positive = 1e-4,
         max_iter: Count = 10000,

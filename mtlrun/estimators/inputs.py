@@ -7,6 +7,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
@@ -33,7 +34,7 @@ from mtlrun.data.reading.frames import (
 from mtlrun.data.reading.odd_columns import NAME_DECIMALS
 from mtlrun.metrics.inputs import average
 from mtlrun.metrics.scorer import seen_rows
-from mtlrun.problem.taskdata import Array, as_weights
+from mtlrun.problem.taskdata import Array, TaskData, as_weights
 from mtlrun.utils.sizes import LARGEST_Y, SMALLEST_FITTED
 
 Metric = Callable[..., Array]
@@ -112,10 +113,7 @@ class TaskLayout:
         one; NaN where no row is known.
         """
         check_is_fitted(self)
-        ids = task_id
-        column = getattr(self, "task_column", None)
-        if ids is None and column is not None:
-            ids, _ = take_column(X, column)
+        ids = ids_of_rows(X, task_id, getattr(self, "task_column", None))
         if ids is not None and getattr(self, "unseen", "error") != "mean":
             # Rows of tasks that the model has not seen are left out, with a warning.
             seen = seen_rows(ids, self.tasks_)
@@ -193,6 +191,37 @@ def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
         if X.shape[1] == getattr(estimator, "n_features_in_", None):
             return
     validate_data(estimator, X, reset=reset, skip_check_array=True)
+
+
+def column_position(model: Any, column: Any, parameter: str) -> int:
+    """Return the position of a feature of a fitted model, given by name or position.
+
+    Raises
+    ------
+    ValueError
+        If there is no such feature; the message names the parameter.
+    """
+    d = model.n_features_in_
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if isinstance(column, bool | np.bool_):
+        raise ValueError(
+            f"{parameter}: {column} is no column; give its name or position"
+        )
+    if isinstance(column, str) and column in names:
+        return names.index(column)
+    if not isinstance(column, str) and -d <= int(column) < d:
+        return int(column) % d
+    choices = f"positions 0 to {d - 1}"
+    if names:
+        choices = ", ".join(names[:10])
+    raise ValueError(f"{parameter}: there is no column {column!r}; it has {choices}")
+
+
+def ids_of_rows(X: Any, task_id: Any, task_column: int | str | None) -> Any:
+    """Return the task ids, from the task column where they are not given."""
+    if task_id is None and task_column is not None:
+        return take_column(X, task_column)[0]
+    return task_id
 
 
 def refuse_list_of_arrays(X: Any) -> None:
@@ -436,9 +465,7 @@ def drop_unweighted(
     rows = weighted_rows(sample_weight, X)
     if rows is None:
         return X, y, task_id, sample_weight
-    ids = task_id
-    if task_id is None and task_column is not None:
-        ids = take_column(X, task_column)[0]
+    ids = ids_of_rows(X, task_id, task_column)
     if ids is not None and len(ids) == _count_rows(X):
         ids = plain_ids(ids)
         kept = set(ids[rows].tolist())
@@ -473,9 +500,7 @@ def fill_unweighted(
         return X, y
     drop_unweighted(X, y, task_id, sample_weight, task_column=task_column)
     n_rows = _count_rows(X)
-    ids = task_id
-    if task_id is None and task_column is not None:
-        ids = take_column(X, task_column)[0]
+    ids = ids_of_rows(X, task_id, task_column)
     tasks = np.zeros(n_rows, dtype=np.int64)
     if ids is not None and len(ids) == n_rows:
         tasks = np.unique(plain_ids(ids), return_inverse=True)[1].reshape(-1)
@@ -595,6 +620,19 @@ def class_weights(
             half = 0.5 * (negative_total + positive_total)
             w[part] *= half / np.where(signs > 0, positive_total, negative_total)
     return w
+
+
+def balanced(data: TaskData) -> TaskData:
+    """Return data of labels with weights that balance the classes of each task."""
+    targets = data.targets
+    if data.shared:
+        if data.observed is not None:
+            targets = np.where(data.observed, targets, np.nan)
+        weights = class_weights(targets, None, data.weights, None)
+        return TaskData.from_matrix(data.X, targets, weights=weights, tasks=data.tasks)
+    task_of_row = np.repeat(np.arange(data.n_tasks), data.sizes)
+    weights = class_weights(targets, task_of_row, data.weights, None)
+    return replace(data, weights=weights)
 
 
 def _kind_of_ids(ids: Array) -> str:

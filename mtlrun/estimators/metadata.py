@@ -59,10 +59,6 @@ class Scale:
         """
         return [round((self.tasks**0.5) ** -power, 2) for power in (0.3, 0.7)]
 
-    def below_tasks(self, values: Sequence[int]) -> list[int]:
-        """Return those values that are less than the number of tasks, 1 if none is."""
-        return [value for value in values if value < self.tasks] or [1]
-
 
 @dataclass(frozen=True, kw_only=True)
 class SharedMetadata:

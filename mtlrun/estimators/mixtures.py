@@ -5,13 +5,14 @@ own, each with its norm.
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from mtlrun.estimators.base import DegenerateModelWarning, RegressorMTL
 from mtlrun.estimators.convex import (
     ClassLoss,
     ConvexClassifierMTL,
     ConvexSolver,
+    Intercepts,
     PenalizedMTL,
 )
 from mtlrun.estimators.metadata import (
@@ -21,7 +22,14 @@ from mtlrun.estimators.metadata import (
     STRENGTHS,
     MethodMetadata,
 )
-from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+)
 from mtlrun.penalties.norms import L1, L12, L21, L1Inf, TraceNorm, mixture_range
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import TaskData
@@ -87,7 +95,7 @@ class _RobustFeature(_Mixture):
     P. Gong, J. Ye and C. Zhang, "Robust multi-task feature learning", KDD 2012.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("gong2012",),
         elsewhere={
             "MALSAR `Least_rMTFL` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"
@@ -134,11 +142,11 @@ class RobustFeatureMTL(RegressorMTL, _RobustFeature):
         alpha: NonNegative = 1.0,
         lam: Positive = 0.6,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -171,11 +179,11 @@ class RobustFeatureMTLClassifier(ConvexClassifierMTL, _RobustFeature):
         alpha: NonNegative = 1.0,
         lam: Positive = 0.6,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -212,7 +220,7 @@ class _SparseLowRank(_Mixture):
     multiple tasks", KDD 2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("chen2010",),
         complexity=SPECTRAL_COST,
         default_grid={"alpha": STRENGTHS, "lam": (0.2, 0.4, 0.7)},
@@ -240,11 +248,11 @@ class SparseLowRankMTL(RegressorMTL, _SparseLowRank):
         alpha: NonNegative = 1.0,
         lam: Positive = 0.6,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -274,11 +282,11 @@ class SparseLowRankMTLClassifier(ConvexClassifierMTL, _SparseLowRank):
         alpha: NonNegative = 1.0,
         lam: Positive = 0.6,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -314,7 +322,7 @@ class _Dirty(_Mixture):
     learning", NIPS 2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("jalali2010",),
         elsewhere={
             "MALSAR `Least_Dirty` (no 1/2)": "alpha = rho1 / 2, lam = rho2 / rho1"
@@ -356,11 +364,11 @@ class DirtyMTL(RegressorMTL, _Dirty):
         alpha: NonNegative = 1.0,
         lam: Positive = 0.6,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -391,11 +399,11 @@ class DirtyMTLClassifier(ConvexClassifierMTL, _Dirty):
         alpha: NonNegative = 1.0,
         lam: Positive = 0.6,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

@@ -5,17 +5,24 @@ pairs.
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators.base import BaseMTL, WeightedClassifierMTL, content_key
 from mtlrun.estimators.metadata import POWERS, MethodMetadata
-from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive, real
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+    real,
+)
 from mtlrun.problem.memory import fits
 from mtlrun.problem.taskdata import Array, TaskData, dense, is_sparse
 from mtlrun.solvers.mkl.kernels import InnerProducts, Kernel, make_kernels
@@ -103,6 +110,9 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
     _without = ("coef_",)
 
+    #: Strength of the coupling of the tasks.
+    lam = 1.0
+
     C: Positive = 1.0
     _: KW_ONLY
     kernels: Sequence[str | Kernel] | None = None
@@ -117,10 +127,6 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
         model holds no kernel objects.
         """
         return make_kernels(self._specs)
-
-    @abstractmethod
-    def _strength(self) -> float:
-        """Return lam."""
 
     def _fit_data(self, data: TaskData) -> Any:
         self._specs: Sequence[str | Kernel] | None = self.kernels
@@ -160,7 +166,7 @@ class _KernelMTL(WeightedClassifierMTL, BaseMTL):
 
     def _solve(self, tasks: SvmTasks, start: MklResult | None) -> MklResult:
         return solve_group_mkl(
-            tasks, self._strength(), start=start, tol=self.tol, max_iter=self.max_iter
+            tasks, float(self.lam), start=start, tol=self.tol, max_iter=self.max_iter
         )
 
     def _publish(self, result: Any) -> None:
@@ -259,7 +265,7 @@ class GroupMKLClassifier(_KernelMTL):
     [0, 1]
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         digits=2,
         cite=("yousefi2015",),
         complexity=f"{_MACHINES_COST}; O(T^2 M) per iteration of the theta-step",
@@ -273,8 +279,8 @@ class GroupMKLClassifier(_KernelMTL):
         C: Positive = 1.0,
         lam: Annotated[float, real(0, closed="both")] = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         class_weight: ClassWeight = None,
         kernels: Sequence[str | Kernel] | None = None,
         tol: Positive = 1e-3,
@@ -295,9 +301,6 @@ class GroupMKLClassifier(_KernelMTL):
         self.warm_start = warm_start
         self.variant = variant
 
-    def _strength(self) -> float:
-        return float(self.lam)
-
     def _solve(self, tasks: SvmTasks, start: MklResult | None) -> MklResult:
         if self.variant == "corrected":
             return super()._solve(tasks, start)
@@ -315,7 +318,7 @@ class IndependentMKLClassifier(_KernelMTL):
             subject to theta_t >= 0,  sum_m theta_t^m <= 1
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},
@@ -323,12 +326,14 @@ class IndependentMKLClassifier(_KernelMTL):
         multitask=False,
     )
 
+    lam = 0.0
+
     def __init__(
         self,
         C: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         class_weight: ClassWeight = None,
         kernels: Sequence[str | Kernel] | None = None,
         tol: Positive = 1e-3,
@@ -345,9 +350,6 @@ class IndependentMKLClassifier(_KernelMTL):
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.warm_start = warm_start
-
-    def _strength(self) -> float:
-        return 0.0
 
 
 class SharedMKLClassifier(_KernelMTL):
@@ -359,19 +361,21 @@ class SharedMKLClassifier(_KernelMTL):
             subject to theta >= 0,  sum_m theta^m <= 1
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         GroupMKLClassifier.metadata,
         complexity=_MACHINES_COST,
         default_grid={"C": POWERS},
         fast={},
     )
 
+    lam = float("inf")
+
     def __init__(
         self,
         C: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         class_weight: ClassWeight = None,
         kernels: Sequence[str | Kernel] | None = None,
         tol: Positive = 1e-3,
@@ -388,9 +392,6 @@ class SharedMKLClassifier(_KernelMTL):
         self.max_iter = max_iter
         self.cache_size = cache_size
         self.warm_start = warm_start
-
-    def _strength(self) -> float:
-        return float("inf")
 
 
 def _canonical(data: TaskData) -> tuple[list[Any], list[Array], list[Array]]:

@@ -5,7 +5,7 @@ with related outputs.
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,7 +13,15 @@ from sklearn.utils import check_random_state
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
 from mtlrun.estimators.inputs import KeepsGroups, check_groups
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive, integer, satisfies
+from mtlrun.estimators.params import (
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+    integer,
+    satisfies,
+)
 from mtlrun.problem.objective import centre
 from mtlrun.problem.result import SolverResult
 from mtlrun.problem.taskdata import Array, TaskData, dense
@@ -109,7 +117,7 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
     relationship learning", 2017.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         digits=2,
         cite=("caruana1997", "zhao2017"),
         complexity="O(N * weights) per epoch",
@@ -122,8 +130,8 @@ class MTNetwork(KeepsGroups, RegressorMTL, BaseMTL):
         self,
         variant: Literal["mtn", "stn", "mtn-fetr"] = "mtn",
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         hidden: Annotated[tuple[int, ...], _LAYERS] = (256, 100),
         eta: Positive = 1.0,
         rho: Positive = 1.0,

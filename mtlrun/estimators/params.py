@@ -220,6 +220,10 @@ NONE = Rule((("none",),))
 NonNegative = Annotated[float, real(0)]
 Positive = Annotated[float, real(0, closed="neither")]
 Count = Annotated[int, integer(1)]
+#: Name or position of the column of X that holds the task of each row.
+TaskColumn = int | str | None
+#: What becomes of rows of tasks that `fit` has not seen.
+Unseen = Literal["error", "mean"]
 #: Weights of the two classes of a classifier.
 ClassWeight = Annotated[
     Any, choice("balanced") | instance("a dict of weights by label", dict) | NONE

@@ -14,14 +14,15 @@ from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.data.groups import group_folds, strata_of
-from mtlrun.data.reading.frames import take_column
 from mtlrun.data.splits import TaskStratifiedKFold
 from mtlrun.estimators.base import EQUAL_SOLVERS
 from mtlrun.estimators.convex import Path, PathMTL
 from mtlrun.estimators.inputs import (
     KeepsGroups,
+    balanced,
     check_groups,
     drop_unweighted,
+    ids_of_rows,
     weighted_rows,
 )
 from mtlrun.estimators.params import (
@@ -94,15 +95,15 @@ class PathCV(KeepsGroups, _Model):
     -----
     The model is fitted along the path of each fold, each strength starting from the
     solution of the one before, and once on all data with the strength chosen. With the
-    squared loss and more rows than features, the sums of products of all rows are
-    computed once. The sums of a training part are their difference from the sums of its
+    squared loss, free intercepts and more rows than features, the sums of products of
+    all rows are computed once. The sums of a training part are their difference from the sums of its
     test part, and a fold is then solved as a problem of d + 1 rows. With one L1 or L21
     norm, a shared design and at most 128 features, all strengths of a fold are solved
     in one compiled loop on the sums. Sample weights count in the fits, not in the
     scores.
     """
 
-    _by_sums: ClassVar = False  # scores need the rows
+    _by_sums = False  # scores need the rows
 
     _: KW_ONLY
     alphas: Strengths = 50
@@ -155,6 +156,14 @@ class PathCV(KeepsGroups, _Model):
         )
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self._require_memory(data)
+        unbalanced = data
+        if self._is_balanced:
+            # Classes are balanced in the training rows of each fold.
+            plain = copy(self)
+            plain.class_weight = None
+            unbalanced = plain._prepare(
+                X, y, task_id=task_id, sample_weight=sample_weight
+            )
         folds = self._folds(X, y, task_id, groups, rows, data)
         self.alphas_ = self._strengths(data, self.alphas, self.min_ratio)
         metric = self.scoring or ("accuracy" if is_classifier(self) else "mse")
@@ -178,7 +187,9 @@ class PathCV(KeepsGroups, _Model):
                     intercept = y_mean - (x_mean * path.coef).sum(axis=2)
                     path = path._replace(intercept=intercept)
             else:
-                fitted = data.select_rows(folds[k][0])
+                fitted = unbalanced.select_rows(folds[k][0])
+                if self._is_balanced:
+                    fitted = balanced(fitted)
                 model.tasks_ = fitted.tasks
                 path = model._walk(fitted, self.alphas_)
                 if not data.shared:
@@ -225,10 +236,7 @@ class PathCV(KeepsGroups, _Model):
         splits that are listed are positions among those arguments.
         """
         n = data.n_rows
-        if task_id is None and self.task_column is not None:
-            ids = take_column(X, self.task_column)[0]
-        else:
-            ids = task_id
+        ids = ids_of_rows(X, task_id, self.task_column)
         if isinstance(self.cv, int | np.integer):
             if n < self.cv:
                 raise ValueError(
@@ -285,6 +293,11 @@ class PathCV(KeepsGroups, _Model):
             for train, test in pairs
         ]
 
+    @property
+    def _is_balanced(self) -> bool:
+        """Whether the classes of a task get equal weights."""
+        return getattr(self, "class_weight", None) == "balanced"
+
     def _statistics(
         self, data: TaskData, parts: list[TaskData]
     ) -> list[TaskStatistics] | None:
@@ -294,11 +307,14 @@ class PathCV(KeepsGroups, _Model):
         designs = 1
         if not data.shared:
             designs = data.n_tasks
-        # The sums determine the squared loss, but no other loss. Using them pays off
-        # only where there are several times fewer than entries.
+        # The sums determine the squared loss, but no other loss, shrunken intercepts or
+        # balanced classes. Using them pays off only where there are several times fewer
+        # than entries.
         if (
             not isinstance(self._loss(), SquaredLoss)
             or self.solver not in EQUAL_SOLVERS
+            or self._shrinks_intercepts
+            or self._is_balanced
         ):
             return None
         if data.n_rows < 2 * designs * data.n_features:

@@ -5,13 +5,14 @@ low rank.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 from mtlrun.estimators.base import RegressorMTL
 from mtlrun.estimators.convex import (
     ClassLoss,
     ConvexClassifierMTL,
     ConvexSolver,
+    Intercepts,
     PenalizedMTL,
 )
 from mtlrun.estimators.metadata import (
@@ -21,7 +22,14 @@ from mtlrun.estimators.metadata import (
     STRENGTHS,
     MethodMetadata,
 )
-from mtlrun.estimators.params import ClassWeight, Count, NonNegative, choice
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Count,
+    NonNegative,
+    TaskColumn,
+    Unseen,
+    choice,
+)
 from mtlrun.penalties.norms import L1, L21, TraceNorm
 
 _LASSO_COST = (
@@ -59,7 +67,7 @@ class _Sparse(_SparseNorm):
     Royal Statistical Society B, 1996.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("tibshirani1996",),
         elsewhere={
             "scikit-learn `Lasso(a)`": "alpha = n a",
@@ -98,11 +106,11 @@ class SparseMTL(RegressorMTL, _Sparse):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: SparseSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -130,11 +138,11 @@ class SparseMTLClassifier(ConvexClassifierMTL, _Sparse):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: SparseSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -164,7 +172,7 @@ class _JointFeature(_SparseNorm):
     2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("obozinski2010",),
         elsewhere={
             "scikit-learn `MultiTaskLasso(a)`": "alpha = n a",
@@ -202,11 +210,11 @@ class JointFeatureMTL(RegressorMTL, _JointFeature):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: SparseSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -235,11 +243,11 @@ class JointFeatureMTLClassifier(ConvexClassifierMTL, _JointFeature):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: SparseSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -268,7 +276,7 @@ class _TraceNorm(PenalizedMTL):
     2009.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("ji2009",),
         elsewhere={"MALSAR `Least_Trace`": "alpha = rho1"},
         complexity=SPECTRAL_COST,
@@ -301,11 +309,11 @@ class TraceNormMTL(RegressorMTL, _TraceNorm):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -344,11 +352,11 @@ class TraceNormMTLClassifier(ConvexClassifierMTL, _TraceNorm):
         self,
         alpha: NonNegative = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import KW_ONLY
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from mtlrun.estimators.base import BaseMTL, RegressorMTL, usual_bytes
-from mtlrun.estimators.convex import ConvexMTL, ConvexSolver
+from mtlrun.estimators.convex import ConvexMTL, ConvexSolver, Intercepts
 from mtlrun.estimators.metadata import POWERS, SPECTRAL_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.estimators.params import Count, NonNegative, Positive, TaskColumn, Unseen
 from mtlrun.penalties.norms import SquaredTraceNorm
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.result import SolverResult
@@ -26,6 +26,7 @@ from mtlrun.solvers.relationship.fetr import (
     solve_fetr,
 )
 
+WSolver = Literal["auto", "eigen", "cg", "gradient", "sylvester", "closed"]
 _STOP_CHANGE = (
     "Rotations of W and the precision matrices speed up the descent, which stops when "
     "little is left to gain; it used to stop when one round gained little."
@@ -75,16 +76,19 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
         divided by how much the one before did. Infinite after a few rounds.
     """
 
-    _by_sums: ClassVar = True
+    _by_sums = True
 
     eta: Positive = 1.0
     rho: Positive = 1.0
     lower: Positive = 0.01
     upper: Positive = 100.0
-    w_solver: Literal["auto", "eigen", "cg", "gradient", "sylvester", "closed"] = "auto"
+    w_solver: WSolver = "auto"
     fit_intercept: bool = True
     tol: NonNegative = 1e-5
     max_iter: Count = 500
+    # Parameters of one of the models each.
+    accelerate = True
+    fudge = 0.0
 
     def _bytes(self, data: TaskData) -> float:
         return usual_bytes(data, coefficients=20) + fetr_bytes(data)
@@ -100,7 +104,8 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            **self._options(),
+            accelerate=self.accelerate,
+            fudge=self.fudge,
         )
         state = result.info["state"]
         self.rate_ = result.info["rate"]
@@ -109,10 +114,6 @@ class _MatrixNormal(RegressorMTL, BaseMTL):
         self.feature_covariance_ = state.feature.covariance
         self.task_covariance_ = state.task.covariance
         return result
-
-    @abstractmethod
-    def _options(self) -> dict[str, Any]:
-        """Return further arguments of the solver."""
 
 
 class FETR(_MatrixNormal):
@@ -156,7 +157,7 @@ class FETR(_MatrixNormal):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhao2017",),
         complexity=(
             "per round eigendecompositions of d and T and d T (d + T), ragged: times "
@@ -172,15 +173,13 @@ class FETR(_MatrixNormal):
         rho: Positive = 1.0,
         lower: Positive = 0.01,
         upper: Positive = 100.0,
-        w_solver: Literal[
-            "auto", "eigen", "cg", "gradient", "sylvester", "closed"
-        ] = "auto",
+        w_solver: WSolver = "auto",
         fit_intercept: bool = True,
         tol: NonNegative = 1e-5,
         max_iter: Count = 500,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         accelerate: bool = True,
     ) -> None:
         self.eta = eta
@@ -194,9 +193,6 @@ class FETR(_MatrixNormal):
         self.task_column = task_column
         self.unseen = unseen
         self.accelerate = accelerate
-
-    def _options(self) -> dict[str, Any]:
-        return {"accelerate": self.accelerate}
 
 
 class MTFRL(_MatrixNormal):
@@ -225,7 +221,7 @@ class MTFRL(_MatrixNormal):
     penalty", NIPS 2010.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhang2010sparse",),
         complexity="as FETR",
         default_grid={"eta": (0.01, 1.0, 100.0), "rho": POWERS},
@@ -238,15 +234,13 @@ class MTFRL(_MatrixNormal):
         rho: Positive = 1.0,
         lower: Positive = 0.01,
         upper: Positive = 100.0,
-        w_solver: Literal[
-            "auto", "eigen", "cg", "gradient", "sylvester", "closed"
-        ] = "auto",
+        w_solver: WSolver = "auto",
         fit_intercept: bool = True,
         tol: NonNegative = 1e-5,
         max_iter: Count = 500,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         fudge: Positive = 1e-3,
     ) -> None:
         self.eta = eta
@@ -260,9 +254,6 @@ class MTFRL(_MatrixNormal):
         self.task_column = task_column
         self.unseen = unseen
         self.fudge = fudge
-
-    def _options(self) -> dict[str, Any]:
-        return {"fudge": self.fudge}
 
 
 class _SquaredTrace(RegressorMTL, ConvexMTL):
@@ -382,7 +373,7 @@ class MTFL(_SquaredTrace):
     (1, True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("evgeniou2007",),
         complexity=SPECTRAL_COST,
         default_grid={"gamma": STRENGTHS},
@@ -394,11 +385,11 @@ class MTFL(_SquaredTrace):
         self,
         gamma: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -466,7 +457,7 @@ class MTRL(_SquaredTrace):
     [[1, 1, -1], [1, 1, -1], [-1, -1, 1]]
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhang2010convex",),
         complexity=SPECTRAL_COST,
         default_grid={"lam1": (0.01, 1.0, 100.0), "lam2": STRENGTHS},
@@ -483,11 +474,11 @@ class MTRL(_SquaredTrace):
         lam1: NonNegative = 1.0,
         lam2: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,9 +20,17 @@ from mtlrun.estimators.convex import (
     ConvexClassifierMTL,
     ConvexMTL,
     ConvexSolver,
+    Intercepts,
 )
 from mtlrun.estimators.metadata import BOX_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import ClassWeight, Count, NonNegative, Positive
+from mtlrun.estimators.params import (
+    ClassWeight,
+    Count,
+    NonNegative,
+    Positive,
+    TaskColumn,
+    Unseen,
+)
 from mtlrun.penalties.norms import SpectralBox, fill_boxes
 from mtlrun.problem.penalty import Penalty
 from mtlrun.problem.taskdata import Array, TaskData
@@ -96,7 +104,7 @@ def _metadata(
         search=lambda scale: {
             "alpha": scale.times((0.005, 0.03, 0.2), 0.5),
             "eta": [0.1],
-            k: scale.below_tasks(few),
+            k: [number for number in few if number < scale.tasks] or [1],
         },
     )
 
@@ -126,7 +134,7 @@ class _Clustered(_Spectral):
     optimization", NIPS 2011.
     """
 
-    metadata: ClassVar = _metadata(
+    metadata = _metadata(
         "n_clusters", (1, 2, 3, 5), "zhou2011clustered", "MALSAR `Least_CMTL`"
     )
     _k = "n_clusters"
@@ -159,11 +167,11 @@ class ClusteredMTL(RegressorMTL, _Clustered):
         eta: Positive = 1.0,
         n_clusters: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -196,11 +204,11 @@ class ClusteredMTLClassifier(ConvexClassifierMTL, _Clustered):
         eta: Positive = 1.0,
         n_clusters: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -245,7 +253,7 @@ class _SharedSubspace(_Spectral):
     structures from multiple tasks", ICML 2009.
     """
 
-    metadata: ClassVar = _metadata(
+    metadata = _metadata(
         "n_components",
         (1, 3),
         "chen2009",
@@ -273,11 +281,11 @@ class ConvexASO(RegressorMTL, _SharedSubspace):
         eta: Positive = 1.0,
         n_components: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -305,9 +313,7 @@ class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
         subject to 0 <= M <= I, tr(M) = n_components
     """
 
-    metadata: ClassVar = replace(
-        _SharedSubspace.metadata, alias_of="ClusteredMTLClassifier"
-    )
+    metadata = replace(_SharedSubspace.metadata, alias_of="ClusteredMTLClassifier")
 
     def __init__(
         self,
@@ -315,11 +321,11 @@ class ConvexASOClassifier(ConvexClassifierMTL, _SharedSubspace):
         eta: Positive = 1.0,
         n_components: Count = 2,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

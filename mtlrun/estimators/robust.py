@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import KW_ONLY, replace
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy.linalg
@@ -20,7 +20,13 @@ from sklearn.cluster import KMeans
 from sklearn.utils import check_random_state
 
 from mtlrun.estimators.base import BaseMTL, ClassifierMTL, RegressorMTL
-from mtlrun.estimators.convex import ClassLoss, ConvexClassifierMTL, ConvexMTL, PathMTL
+from mtlrun.estimators.convex import (
+    ClassLoss,
+    ConvexClassifierMTL,
+    ConvexMTL,
+    Intercepts,
+    PathMTL,
+)
 from mtlrun.estimators.metadata import SPECTRAL_COST, MethodMetadata
 from mtlrun.estimators.mixtures import warn_if_degenerate
 from mtlrun.estimators.params import (
@@ -29,6 +35,8 @@ from mtlrun.estimators.params import (
     Count,
     NonNegative,
     Positive,
+    TaskColumn,
+    Unseen,
     check_params,
     choice,
     instance,
@@ -49,6 +57,19 @@ _PAPER_SOLVERS = ("apg", "ladm")
 RobustSolver = Annotated[
     str, choice("auto", "admm", "subspace", "fista", "apg", "ladm")
 ]
+RobustVariant = Literal[
+    "corrected",
+    "accelerated",
+    "balanced",
+    "sequential",
+    "paper",
+    "paper-past-zero",
+    "backtracking",
+]
+RobustStop = Literal["auto", "gap", "paper"]
+RobustForm = Literal["eigenbasis", "paper"]
+Partition = Literal["random", "contiguous", "clustered"]
+Projection = Literal["first", "best", "none"]
 #: Model that is fitted to the blocks of tasks.
 ConvexBase = Annotated[
     ConvexMTL | None,
@@ -127,7 +148,7 @@ class _Robust(PathMTL):
     on Neural Networks and Learning Systems, 2015.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("chen2011", "pan2015"),
         elsewhere={
             "MALSAR `Least_RMTL` (no 1/2)": "lam = rho2 / rho1, beta = 1 / rho1"
@@ -149,17 +170,9 @@ class _Robust(PathMTL):
     beta: Positive = 1.0
     _: KW_ONLY
     solver: RobustSolver = "auto"
-    variant: Literal[
-        "corrected",
-        "accelerated",
-        "balanced",
-        "sequential",
-        "paper",
-        "paper-past-zero",
-        "backtracking",
-    ] = "corrected"
-    stop: Literal["auto", "gap", "paper"] = "auto"
-    form: Literal["eigenbasis", "paper"] = "eigenbasis"
+    variant: RobustVariant = "corrected"
+    stop: RobustStop = "auto"
+    form: RobustForm = "eigenbasis"
     eps: Positive = 1e-5
 
     def _penalties(self) -> list[Penalty]:
@@ -300,25 +313,17 @@ class RobustMTL(RegressorMTL, _Robust):
         lam: Positive = 0.5,
         beta: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: RobustSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
-        variant: Literal[
-            "corrected",
-            "accelerated",
-            "balanced",
-            "sequential",
-            "paper",
-            "paper-past-zero",
-            "backtracking",
-        ] = "corrected",
-        stop: Literal["auto", "gap", "paper"] = "auto",
-        form: Literal["eigenbasis", "paper"] = "eigenbasis",
+        variant: RobustVariant = "corrected",
+        stop: RobustStop = "auto",
+        form: RobustForm = "eigenbasis",
         eps: Positive = 1e-5,
     ) -> None:
         self.lam = lam
@@ -357,25 +362,17 @@ class RobustMTLClassifier(ConvexClassifierMTL, _Robust):
         lam: Positive = 0.5,
         beta: Positive = 1.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: RobustSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
-        variant: Literal[
-            "corrected",
-            "accelerated",
-            "balanced",
-            "sequential",
-            "paper",
-            "paper-past-zero",
-            "backtracking",
-        ] = "corrected",
-        stop: Literal["auto", "gap", "paper"] = "auto",
-        form: Literal["eigenbasis", "paper"] = "eigenbasis",
+        variant: RobustVariant = "corrected",
+        stop: RobustStop = "auto",
+        form: RobustForm = "eigenbasis",
         eps: Positive = 1e-5,
         class_weight: ClassWeight = None,
         loss: ClassLoss = "squared",
@@ -474,7 +471,7 @@ class _Divide(BaseMTL):
     2015.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("pan2015",),
         complexity=(
             "that of the base estimator with T / n_blocks tasks, n_blocks times, in "
@@ -491,8 +488,8 @@ class _Divide(BaseMTL):
     base: ConvexBase = None
     n_blocks: Count = 10
     _: KW_ONLY
-    partition: Literal["random", "contiguous", "clustered"] = "random"
-    projection: Literal["first", "best", "none"] = "first"
+    partition: Partition = "random"
+    projection: Projection = "first"
     variant: Literal["corrected", "paper"] = "corrected"
     n_jobs: int | None = None
     random_state: Any = 0
@@ -635,10 +632,10 @@ class DivideAndConquerRMTL(RegressorMTL, _Divide):
         base: ConvexBase = None,
         n_blocks: Count = 10,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
-        partition: Literal["random", "contiguous", "clustered"] = "random",
-        projection: Literal["first", "best", "none"] = "first",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
+        partition: Partition = "random",
+        projection: Projection = "first",
         variant: Literal["corrected", "paper"] = "corrected",
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -667,7 +664,7 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
     Without a `base` the squared loss on labels -1/+1 is used.
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         _Divide.metadata,
         default_params={"base": {"estimator": "RobustMTLClassifier"}},
         losses=("logistic", "squared_hinge", "squared"),
@@ -678,10 +675,10 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
         base: ConvexBase = None,
         n_blocks: Count = 10,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
-        partition: Literal["random", "contiguous", "clustered"] = "random",
-        projection: Literal["first", "best", "none"] = "first",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
+        partition: Partition = "random",
+        projection: Projection = "first",
         variant: Literal["corrected", "paper"] = "corrected",
         n_jobs: int | None = None,
         random_state: Any = 0,
@@ -696,6 +693,7 @@ class DivideAndConquerRMTLClassifier(ClassifierMTL, _Divide):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
+    @property
     def _is_logistic(self) -> bool:
         return self.base is not None and getattr(self.base, "loss", None) == "logistic"
 

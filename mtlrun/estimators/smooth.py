@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mtlrun.data.roles.weights import warn_of_scale
 from mtlrun.errors import listed
 from mtlrun.estimators.base import (
     ClassifierMTL,
@@ -18,7 +17,7 @@ from mtlrun.estimators.base import (
 from mtlrun.estimators.hierarchical_labels import LOGISTIC_VARIANCE
 from mtlrun.estimators.inputs import weighted_rows
 from mtlrun.estimators.metadata import MethodMetadata
-from mtlrun.estimators.params import Count, NonNegative, Positive
+from mtlrun.estimators.params import Count, NonNegative, Positive, TaskColumn, Unseen
 from mtlrun.estimators.smooth_base import (
     CommonParts,
     FlatRows,
@@ -111,15 +110,14 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         rows of weight 0.
     """
 
-    def _target_parts(self) -> tuple[str, ...]:
-        """Return what predictions of targets on the same rows are mixed.
-
-        Empty: such targets are tasks like others.
-        """
-        return ()
+    # What predictions of targets on the same rows are mixed. Without any, such targets
+    # are tasks like others.
+    target_parts = TARGET_PARTS
+    # Whether targets on the same rows share a forest and the choice of mixtures.
+    _is_joint = True
 
     def _fit_data(self, data: TaskData) -> SolverResult:
-        if data.shared and data.n_tasks > 1 and len(self._target_parts()):
+        if data.shared and data.n_tasks > 1 and len(self.target_parts):
             return self._fit_targets(data)
         # The model of targets on the same rows: these tasks have their own rows.
         self._targets: SmoothTargets | None = None
@@ -184,7 +182,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
         used = np.flatnonzero(total > 0)
         rows = self._read_training(data, total)
         # Parts that tasks share elsewhere are separate for each target here.
-        common_parts = tuple(self._parts()[0]) or COMMON_PARTS
+        common_parts = tuple(self.common_parts) or COMMON_PARTS
         options = self._options()
         key = ("separate targets", common_parts, self.n_centers, options)
         separate: SeparateFits | None = data.decompositions.get(key)
@@ -203,7 +201,7 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
                 data.decompositions[key] = separate
         self._training_targets = separate.data
         with limited_threads(1, "blas"):
-            fit = fit_targets(separate, self._target_parts(), is_joint=self._is_joint())
+            fit = fit_targets(separate, self.target_parts, is_joint=self._is_joint)
         self._targets = fit.model
         self.noise_variance_ = fit.model.targets.noise * fit.model.calibration
         self.loo_ = np.full(data.targets.shape, np.nan)
@@ -232,10 +230,6 @@ class _SmoothRegressor(RegressorMTL, SmoothModel):
             gap=largest_gap,
             stop_crit=largest_gap,
         )
-
-    def _is_joint(self) -> bool:
-        """Whether targets on the same rows share a forest and the choice of mixtures."""
-        return True
 
     def part_tests(self) -> list[PartTest]:
         check_is_fitted(self)
@@ -417,7 +411,7 @@ class SmoothMTL(_SmoothRegressor):
     >>> mean, std = model.predict([[0.8, 0.0]], task_id=[99], return_std=True)
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("rasmussen2006", "gilmour1995"),
         complexity=(
             "N m^2 + sum of n_t^3 per evaluation of 15 to 50, "
@@ -433,8 +427,8 @@ class SmoothMTL(_SmoothRegressor):
         common_parts: CommonParts = COMMON_PARTS,
         task_parts: TaskParts = TASK_PARTS,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -456,12 +450,6 @@ class SmoothMTL(_SmoothRegressor):
         self.random_state = random_state
         self.levels = levels
         self.target_parts = target_parts
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.common_parts, self.task_parts
-
-    def _target_parts(self) -> tuple[str, ...]:
-        return tuple(self.target_parts)
 
 
 class SmoothPooled(_SmoothRegressor):
@@ -485,15 +473,18 @@ class SmoothPooled(_SmoothRegressor):
     [2.0]
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         SmoothMTL.metadata, multitask=False, changes=(DEVIATIONS_CHANGE,)
     )
+
+    task_parts = ("level",)
+    target_parts = ()
 
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -511,9 +502,6 @@ class SmoothPooled(_SmoothRegressor):
         self.max_iter = max_iter
         self.random_state = random_state
         self.levels = levels
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return COMMON_PARTS, ("level",)
 
 
 class SmoothIndependent(_SmoothRegressor):
@@ -541,17 +529,21 @@ class SmoothIndependent(_SmoothRegressor):
     [1.0]
     """
 
-    metadata: ClassVar = replace(
+    metadata = replace(
         SmoothMTL.metadata,
         multitask=False,
         changes=(TARGETS_CHANGE, RIDGE_CHANGE, DEVIATIONS_CHANGE, FOREST_CHANGE),
     )
 
+    common_parts = ()
+    target_parts = (TARGETS, FOREST, RIDGE)
+    _is_joint = False
+
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -570,15 +562,6 @@ class SmoothIndependent(_SmoothRegressor):
         self.random_state = random_state
         self.levels = levels
 
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return (), TASK_PARTS
-
-    def _target_parts(self) -> tuple[str, ...]:
-        return (TARGETS, FOREST, RIDGE)
-
-    def _is_joint(self) -> bool:
-        return False
-
 
 class _SmoothClassifier(ClassifierMTL, SmoothModel):
     """Smooth models of labels.
@@ -592,13 +575,8 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
 
     #: Posteriors of the levels at nodes, where quadrature integrates them.
     _level_nodes: list[TaskNodes] | None = None
-
-    def _all_weights(
-        self, y: Array, ids: Array | None, weights: Array | None
-    ) -> Array | None:
-        """Return the weights, and warn if they cannot be numbers of rows."""
-        warn_of_scale(weights, type(self).__name__)
-        return weights
+    _is_logistic = True
+    _counts_rows = True
 
     def _fit_data(self, data: TaskData) -> SolverResult:
         flat = FlatRows.of(data)
@@ -640,9 +618,6 @@ class _SmoothClassifier(ClassifierMTL, SmoothModel):
                 at_nodes = averaged_odds(mean[:, None] + level, others[:, None])
                 return log_odds_of_mean(at_nodes, share)
         return normal_averaged_odds(mean, variance)
-
-    def _is_logistic(self) -> bool:
-        return True
 
 
 class SmoothMTLClassifier(_SmoothClassifier):
@@ -700,7 +675,7 @@ class SmoothMTLClassifier(_SmoothClassifier):
     ['yes', 'no']
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("rasmussen2006", "breslow1993"),
         complexity=(
             "N m^2 + sum of n_t^3 per Newton step of the mode, "
@@ -717,8 +692,8 @@ class SmoothMTLClassifier(_SmoothClassifier):
         common_parts: CommonParts = COMMON_PARTS,
         task_parts: TaskParts = TASK_PARTS,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -739,9 +714,6 @@ class SmoothMTLClassifier(_SmoothClassifier):
         self.random_state = random_state
         self.levels = levels
 
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return self.common_parts, self.task_parts
-
 
 class SmoothPooledClassifier(_SmoothClassifier):
     """Smooth classification with one function for all tasks, and a level per task.
@@ -753,13 +725,15 @@ class SmoothPooledClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + f(x) + b_t,  mu ~ N(0, 100)
     """
 
-    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
+    metadata = replace(SmoothMTLClassifier.metadata, multitask=False)
+
+    task_parts = ("level",)
 
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -777,9 +751,6 @@ class SmoothPooledClassifier(_SmoothClassifier):
         self.max_iter = max_iter
         self.random_state = random_state
         self.levels = levels
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return COMMON_PARTS, ("level",)
 
 
 class SmoothIndependentClassifier(_SmoothClassifier):
@@ -792,13 +763,15 @@ class SmoothIndependentClassifier(_SmoothClassifier):
             where log-odds of y_t = mu + h_t(x),  mu ~ N(0, 100)
     """
 
-    metadata: ClassVar = replace(SmoothMTLClassifier.metadata, multitask=False)
+    metadata = replace(SmoothMTLClassifier.metadata, multitask=False)
+
+    common_parts = ()
 
     def __init__(
         self,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         n_centers: Count = 150,
         prior_rate: NonNegative = 1.0,
         max_rows: Count = 4000,
@@ -816,6 +789,3 @@ class SmoothIndependentClassifier(_SmoothClassifier):
         self.max_iter = max_iter
         self.random_state = random_state
         self.levels = levels
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        return (), TASK_PARTS

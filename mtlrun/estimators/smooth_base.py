@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from mtlrun.estimators.base import (
     BaseMTL,
     rows_by_code,
 )
+from mtlrun.estimators.inputs import column_position
 from mtlrun.estimators.params import Count, NonNegative, Positive, satisfies
 from mtlrun.estimators.summary import LEVEL, SummaryTable
 from mtlrun.problem.result import SolverResult
@@ -198,7 +199,10 @@ class SmoothModel(BaseMTL):
     """
 
     _without = ("coef_", "intercept_")
-    _remedy: ClassVar[str] = "Use fewer rows, fewer centers (n_centers) or fewer parts."
+    _remedy = "Use fewer rows, fewer centers (n_centers) or fewer parts."
+    # Names of common parts and of parts of a task; parameters of some models.
+    common_parts = COMMON_PARTS
+    task_parts = TASK_PARTS
 
     _: KW_ONLY
     n_centers: Count = 150
@@ -208,10 +212,6 @@ class SmoothModel(BaseMTL):
     max_iter: Count = 100
     random_state: Seed = 0
     levels: LevelColumns = ()
-
-    def _parts(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of common parts and of parts of a task."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------- reading
 
@@ -323,12 +323,11 @@ class SmoothModel(BaseMTL):
         total = np.bincount(flat.row, flat.weight, data.X.shape[0])
         training_rows = self._read_training(data, total)
         rows = training_rows.take(flat.row)
-        common_parts, task_parts = self._parts()
         design = self._make_design(
             training_rows,
             total,
-            common_parts=common_parts,
-            task_parts=task_parts,
+            common_parts=self.common_parts,
+            task_parts=self.task_parts,
             factors=self._factors(rows, flat.code),
         )
         return SmoothData(design, rows, flat.code, flat.target, 1 / flat.weight)
@@ -483,7 +482,7 @@ class SmoothModel(BaseMTL):
         shares = {}
         for name, share in self.variance_shares_.items():
             shares[name] = float(np.mean(share))
-        table = SummaryTable()
+        table = SummaryTable(self)
         quantile = float(norm.ppf(0.5 + LEVEL / 2))
         factors = np.exp(quantile * np.append(log_errors, noise_error)).tolist()
         variances = [self.variances_[name] for name in names]
@@ -493,16 +492,11 @@ class SmoothModel(BaseMTL):
         ):
             std = float(np.sqrt(np.mean(variance)))
             table.add_std(name, std, std / factor, std * factor, shares[name])
-        common_parts, _ = self._parts()
-        table.add_fit(
-            sum(shares[name] for name in names if name in common_parts),
+        return table.finished(
+            sum(shares[name] for name in names if name in self.common_parts),
             shares["noise"],
-            n_tasks=len(self.tasks_),
-            n_rows=len(self._training_rows()[0]),
-            converged=self.converged_,
-            log_likelihood=np.nan,
+            len(self._training_rows()[0]),
         )
-        return table.frame()
 
     def notes(self) -> list[str]:
         """Return sentences about what limits the fit; none if nothing is known.
@@ -600,7 +594,9 @@ class SmoothModel(BaseMTL):
             constant in training.
         """
         check_is_fitted(self)
-        position, name = self._column(column)
+        position = column_position(self, column, "column")
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        name = str(names[position])
         matches = np.flatnonzero(self._standardizer.columns == position)
         if not len(matches):
             raise ValueError(
@@ -649,26 +645,6 @@ class SmoothModel(BaseMTL):
             rows, task, n_averaged=n_averaged, is_common=task < 0
         )
         return self._center + self._unit * mean, self._unit * np.sqrt(variance)
-
-    def _column(self, column: int | str) -> tuple[int, str]:
-        """Return position and name of a column.
-
-        Raises
-        ------
-        ValueError
-            If there is no such column.
-        """
-        n_columns = self.n_features_in_
-        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        if isinstance(column, str) and column in names:
-            return names.index(column), column
-        if not isinstance(column, str) and -n_columns <= int(column) < n_columns:
-            position = int(column) % n_columns
-            return position, names[position] if names else str(position)
-        columns_text = f"positions 0 to {n_columns - 1}"
-        if names:
-            columns_text = ", ".join(names[:10])
-        raise ValueError(f"there is no column {column!r}; the model has {columns_text}")
 
     # ---------------------------------------------------------------- prediction
 

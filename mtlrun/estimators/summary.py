@@ -45,8 +45,9 @@ MAX_NAME = 20
 
 @dataclass
 class SummaryTable:
-    """Lines of a summary."""
+    """Lines of the summary of a fitted model."""
 
+    model: Any
     index: list[tuple[str, str]] = field(default_factory=list)
     rows: list[dict[str, float]] = field(default_factory=list)
 
@@ -75,14 +76,13 @@ class SummaryTable:
         """Add a standard deviation with its interval."""
         self.add("std", name, estimate=std, low=low, high=high, share=share)
 
-    def add_coefficients(
-        self, model: Any, names: list[str], df: Array, limits: Array
-    ) -> None:
+    def add_coefficients(self, names: list[str], df: Array, limits: Array) -> None:
         """Add means and standard deviations of coefficients between tasks.
+
+        The model is a `HierarchicalMTL` or `HierarchicalMTLClassifier`.
 
         Parameters
         ----------
-        model : HierarchicalMTL or HierarchicalMTLClassifier
         names : list of str
             Of the p coefficients, the level first.
         df : ndarray of shape (p,)
@@ -90,6 +90,7 @@ class SummaryTable:
         limits : ndarray of shape (p, 2)
             Ends of the intervals of standard deviations.
         """
+        model = self.model
         columns = model._columns
         first = int(columns.intercept)
         L = columns.back()
@@ -114,25 +115,22 @@ class SummaryTable:
         for name, std, ends, share in zip(names, stds, limits, shares, strict=True):
             self.add_std(name, std, float(ends[0]), float(ends[1]), share)
 
-    def add_fit(
+    def finished(
         self,
         mean_share: float,
         noise_share: float,
-        n_tasks: int,
         n_rows: float,
-        converged: bool,
-        log_likelihood: float,
+        log_likelihood: float = np.nan,
         low: float = np.nan,
         high: float = np.nan,
-    ) -> None:
-        """Add R2, sizes and convergence.
+    ) -> pd.DataFrame:
+        """Add R2, sizes and convergence, and return the summary.
 
         Parameters
         ----------
         mean_share, noise_share : float
             Shares of the variance of the targets.
-        n_tasks, n_rows, converged, log_likelihood
-            Of the fit.
+        n_rows, log_likelihood : float
         low, high : float
             Interval of the share of the differences between tasks.
         """
@@ -142,16 +140,13 @@ class SummaryTable:
         self.add("R2", "between tasks", estimate=between, low=low, high=high)
         lines = [
             ("R2", "conditional", conditional),
-            ("fit", "tasks", n_tasks),
+            ("fit", "tasks", len(self.model.tasks_)),
             ("fit", "rows", n_rows),
             ("fit", "log-likelihood", log_likelihood),
-            ("fit", "converged", float(converged)),
+            ("fit", "converged", float(self.model.converged_)),
         ]
         for section, name, value in lines:
             self.add(section, name, estimate=value)
-
-    def frame(self) -> pd.DataFrame:
-        """Return the summary."""
         index = pd.MultiIndex.from_tuples(self.index, names=["section", "name"])
         return pd.DataFrame(self.rows, index=index, columns=list(COLUMNS), dtype=float)
 

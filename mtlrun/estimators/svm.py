@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -20,6 +20,8 @@ from mtlrun.estimators.params import (
     Count,
     NonNegative,
     Positive,
+    TaskColumn,
+    Unseen,
     integer,
     satisfies,
 )
@@ -226,7 +228,7 @@ class GraphSVC(_GraphModel):
     [1, -1, 1, 1]
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("widmer2012",),
         complexity=(
             "O(nnz + T d) per epoch when all tasks are equally similar, else O(nnz + "
@@ -249,8 +251,8 @@ class GraphSVC(_GraphModel):
         tol: NonNegative = 1e-4,
         max_iter: Count = 10000,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         features: WeightedDegree | None = None,
         solver: Literal["auto", "dcd", "newton"] = "auto",
         variant: Literal["block", "block-printed", "corrected", "paper"] = "block",
@@ -431,7 +433,7 @@ class MultiTaskKernelSVC(_GraphModel):
     True
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("evgeniou2005",),
         complexity="O(N^2 d) to O(N^3)",
         default_grid={"C": POWERS, "coupling": (0.01, 0.1, 1.0, 10.0)},
@@ -460,8 +462,8 @@ class MultiTaskKernelSVC(_GraphModel):
             | NONE,
         ] = None,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         features: WeightedDegree | None = None,
         fit_intercept: bool = True,
         gram: Literal["auto", "precomputed", "on_the_fly"] = "auto",

@@ -5,7 +5,6 @@ change little between neighbors.
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -15,10 +14,11 @@ from mtlrun.estimators.convex import (
     ClassLoss,
     ConvexClassifierMTL,
     ConvexSolver,
+    Intercepts,
     PenalizedMTL,
 )
 from mtlrun.estimators.metadata import FEW, SHRINK_COST, STRENGTHS, MethodMetadata
-from mtlrun.estimators.params import ClassWeight, Count, NonNegative
+from mtlrun.estimators.params import ClassWeight, Count, NonNegative, TaskColumn, Unseen
 from mtlrun.penalties.coupled import (
     ChainForm,
     CoupledL21,
@@ -73,7 +73,7 @@ class _Temporal(PenalizedMTL):
     predicting disease progression", KDD 2011.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhou2011",),
         elsewhere={
             "MALSAR `Least_TGL`": "ridge = 2 rho1, smoothness = 2 rho2, alpha = rho3"
@@ -129,11 +129,11 @@ class TemporalGroupLasso(RegressorMTL, _Temporal):
         smoothness: NonNegative = 1.0,
         ridge: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -167,11 +167,11 @@ class TemporalGroupLassoClassifier(ConvexClassifierMTL, _Temporal):
         smoothness: NonNegative = 1.0,
         ridge: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -216,7 +216,7 @@ class _Fused(PenalizedMTL):
     sparse group lasso", KDD 2012.
     """
 
-    metadata: ClassVar = MethodMetadata(
+    metadata = MethodMetadata(
         cite=("zhou2012",),
         elsewhere={
             "MALSAR `Least_CFGLasso`": "sparsity = rho1, fusion = rho2, alpha = rho3"
@@ -253,11 +253,11 @@ class FusedMTL(RegressorMTL, _Fused):
         fusion: NonNegative = 1.0,
         sparsity: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,
@@ -291,11 +291,11 @@ class FusedMTLClassifier(ConvexClassifierMTL, _Fused):
         fusion: NonNegative = 1.0,
         sparsity: NonNegative = 0.0,
         *,
-        task_column: int | str | None = None,
-        unseen: Literal["error", "mean"] = "error",
+        task_column: TaskColumn = None,
+        unseen: Unseen = "error",
         solver: ConvexSolver = "auto",
         fit_intercept: bool = True,
-        intercepts: Literal["free", "shrunken"] = "free",
+        intercepts: Intercepts = "free",
         tol: NonNegative = 1e-4,
         max_iter: Count = 5000,
         warm_start: bool = False,

@@ -111,7 +111,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         """Predict targets."""
         check_is_fitted(self, "coef_")
         check_columns(self, X, reset=False)
-        return np.asarray(X @ self.coef_.T + self.intercept_)
+        return np.asarray(_matrix(X) @ self.coef_.T + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -286,6 +286,13 @@ def _solve(matrix: Array, right: Array) -> Array:
         return np.linalg.lstsq(matrix, right, rcond=None)[0]
 
 
+def _matrix(X: Any) -> Any:
+    """Return X as numbers, CSR or dense."""
+    if sp.issparse(X):
+        return X.tocsr()
+    return np.asarray(X, dtype=np.float64)
+
+
 def _dense(X: Any) -> Array:
     return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
@@ -331,6 +338,7 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         """
         check_columns(self, X, reset=True)
         X, y, shares, groups = _counted(X, y, sample_weight, groups)
+        X = _matrix(X)
         y = np.asarray(y)
         self.classes_, counts = np.unique(y, return_counts=True)
         sign = np.where(y == self.classes_[1], 1.0, -1.0)
@@ -398,7 +406,7 @@ class TunedLogistic(KeepsGroups, NamedParameters, ClassifierMixin, BaseEstimator
         """Return log-odds of the second class."""
         check_is_fitted(self, "coef_")
         check_columns(self, X, reset=False)
-        return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+        return np.asarray(_matrix(X) @ self.coef_[0] + self.intercept_[0])
 
     def predict(self, X: Any) -> Array:
         """Return labels."""

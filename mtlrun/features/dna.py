@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -243,7 +243,7 @@ class StringDesign:
         Number of hashed columns, 0 for the exact index.
     """
 
-    ndim: ClassVar[int] = 2
+    ndim = 2
 
     dna: PackedDNA
     scale: Array
@@ -333,18 +333,10 @@ class StringDesign:
             buckets=0,
         )
 
-    @property
-    def has_kernel(self) -> bool:
-        """Whether `kernel` is valid.
-
-        K-mers that share a bucket have other inner products.
-        """
-        return self.buckets == 0
-
     def kernel(self) -> Array:
         """Return the inner products of all pairs of strings, (n, n).
 
-        They are computed from the runs of letters that two strings share.
+        They are those without buckets, and computed from the runs of letters that two strings share.
         """
         dna = self.dna
         bits = np.unpackbits(dna.letters, axis=1, bitorder="little")

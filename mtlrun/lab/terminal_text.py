@@ -16,11 +16,11 @@ import hashlib
 import os
 import platform
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 
 from platformdirs import user_cache_path
 
+from mtlrun.engine.environment import installed_version
 from mtlrun.engine.stored import read_raw
 from mtlrun.errors import DataError
 from mtlrun.lab.plan import Plan
@@ -68,7 +68,7 @@ def report_state(plan: Plan, terminal: Sequence[object]) -> str:
             "terminal": list(terminal),
             "sources": sources(),
             "python": platform.python_version(),
-            "packages": {name: version(name) for name in PACKAGES},
+            "packages": {name: installed_version(name) for name in PACKAGES},
         }
     )
 

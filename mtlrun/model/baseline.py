@@ -202,41 +202,27 @@ class ComparedScore:
     baseline: float | None
     verdict: str
 
-    @classmethod
-    def of(
-        cls, name: str, metric: str, score: float, baseline: float | None
-    ) -> ComparedScore:
-        """Compare a score with its baseline."""
-        verdict = ""
-        if baseline is not None:
-            verdict = compare_with_baseline(metric, score, baseline)
-        return cls(name, score, baseline, verdict)
-
 
 def compared_scores(result: TrainingResult) -> list[ComparedScore]:
     """Return the cross-validated score of a training and the scores of test rows."""
-    compared = []
+    scores = []
     selection = result.selection
     if selection.metric is not None and selection.score is not None:
         metric = selection.metric
-        compared.append(
-            ComparedScore.of(
-                f"cross-validated {spoken(metric)}",
-                metric,
-                selection.score,
-                BASELINE_SCORES.get(metric),
-            )
-        )
+        name = f"cross-validated {spoken(metric)}"
+        baseline = BASELINE_SCORES.get(metric)
+        scores.append((name, metric, selection.score, baseline))
     baselines = result.baseline.get("metrics", {})
     for metric, score in result.metrics.items():
-        compared.append(
-            ComparedScore.of(
-                f"{spoken(metric)} of the test rows",
-                metric,
-                score,
-                baselines.get(metric, BASELINE_SCORES.get(metric)),
-            )
-        )
+        name = f"{spoken(metric)} of the test rows"
+        baseline = baselines.get(metric, BASELINE_SCORES.get(metric))
+        scores.append((name, metric, score, baseline))
+    compared = []
+    for name, metric, score, baseline in scores:
+        verdict = ""
+        if baseline is not None:
+            verdict = compare_with_baseline(metric, score, baseline)
+        compared.append(ComparedScore(name, score, baseline, verdict))
     return compared
 
 

@@ -26,10 +26,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _N_WORDS = 8
 
 
-class _InvalidTableError(Exception):
-    """A table contains an invalid index."""
-
-
 def check_indices(content: Any, name: str, remedy: str) -> None:
     """Refuse objects of a model file whose tables contain invalid indices.
 
@@ -56,13 +52,7 @@ def check_indices(content: Any, name: str, remedy: str) -> None:
                 continue
             try:
                 check(value)
-            except (
-                _InvalidTableError,
-                AttributeError,
-                TypeError,
-                ValueError,
-                IndexError,
-            ) as error:
+            except (AttributeError, TypeError, ValueError, IndexError) as error:
                 type_name = type(value).__name__
                 raise DataError(
                     f"{name}: a {type_name} in it is damaged or forged ({error})",
@@ -103,7 +93,7 @@ def objects_within(content: Any) -> Iterator[Any]:
 def _require(condition: Any, problem: str) -> None:
     """Raise an error unless a condition holds for all entries."""
     if not np.all(condition):
-        raise _InvalidTableError(problem)
+        raise ValueError(problem)
 
 
 def _check_children(

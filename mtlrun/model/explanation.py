@@ -23,22 +23,18 @@ MAX_TASKS = 10
 MAX_TASKS_IN_LINE = 4
 
 
-def method_name(model: Model) -> str:
-    """Return the name of the innermost estimator, with what a model per task wraps."""
-    estimator = innermost(model.estimator)
-    if isinstance(estimator, PerTask):
-        return f"a {type(estimator.estimator).__name__} per task"
-    return type(estimator).__name__
-
-
 def prediction_lines(model: Model) -> list[str]:
     """Return how a prediction comes about, with the numbers that it is made of.
 
     Empty for models that predict no simple sum, such as trees and curves.
     """
     estimator = innermost(model.estimator)
+    # Names as in the user's table.
+    tasks = [str(task) for task in model.description.tasks]
+    scale_note = ""
+    if model.description.transform:
+        scale_note = f"; on the scale of {model.description.transform}"
     if isinstance(estimator, TaskMean):
-        tasks = task_names(model)
         rows = np.zeros((len(tasks), estimator.n_features_in_))
         if model.ragged:
             positions = np.arange(len(tasks))
@@ -56,7 +52,7 @@ def prediction_lines(model: Model) -> list[str]:
             texts = texts[:MAX_TASKS]
             texts.append(f"and {n_more} more")
         values_text = ", ".join(texts)
-        task_values = f"  {values_text}{_scale_note(model)}"
+        task_values = f"  {values_text}{scale_note}"
         return [
             "prediction: the mean of the task in its training rows; no column is used",
             task_values,
@@ -86,9 +82,8 @@ def prediction_lines(model: Model) -> list[str]:
             quantity = "log-odds"
     lines = [
         f"{quantity} = intercept of the task + sum of coefficient x value of "
-        f"each feature{unit}{_scale_note(model)}"
+        f"each feature{unit}{scale_note}"
     ]
-    tasks = task_names(model)
     n_features = coef.shape[1]
     intercept = getattr(model.estimator, "intercept_", None)
     if intercept is not None and np.shape(intercept) == (len(tasks),):
@@ -146,19 +141,6 @@ def _range_line(name: str, values: np.ndarray, tasks: Sequence[str]) -> str:
     )
 
 
-def _scale_note(model: Model) -> str:
-    """Return on which scale the numbers are, where targets were transformed."""
-    transform = model.description.transform
-    if not transform:
-        return ""
-    return f"; on the scale of {transform}"
-
-
-def task_names(model: Model) -> list[str]:
-    """Return the names of the tasks as in the user's table."""
-    return [str(task) for task in model.description.tasks]
-
-
 #: Targets on the same rows whose parts are tested; of more, the first ones.
 MAX_TESTED_TARGETS = 3
 
@@ -207,8 +189,12 @@ def model_lines(model: Model) -> list[str]:
     title = description.config.get("title")
     if title:
         lines.append(str(title))
+    estimator = innermost(model.estimator)
+    method = type(estimator).__name__
+    if isinstance(estimator, PerTask):
+        method = f"a {type(estimator.estimator).__name__} per task"
     lines += [
-        f"method: {method_name(model)} ({description.task_type})",
+        f"method: {method} ({description.task_type})",
         f"tasks: {counted(len(tasks), 'task')} ({listed(tasks)})",
     ]
     features = counted(description.input.n_features, "feature")
@@ -216,7 +202,6 @@ def model_lines(model: Model) -> list[str]:
         features += f" ({listed(names)})"
     lines.append(f"features: {features}")
     lines += [*prediction_lines(model), *part_lines(model)]
-    estimator = innermost(model.estimator)
     if hasattr(estimator, "summary"):
         columns = model.step.get_feature_names_out(names or None)
         positions = map(str, range(len(columns)))

@@ -25,7 +25,6 @@ import sys
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ import numpy as np
 
 from mtlrun import __version__
 from mtlrun.catalog.registry import BASELINES, METHODS
+from mtlrun.engine.environment import installed_version
 from mtlrun.engine.stored import fields_of_file, not_a_result, read_raw
 from mtlrun.errors import DataError, UserError, one_line, with_arguments
 from mtlrun.model.checks import check_indices, objects_within
@@ -233,7 +233,7 @@ def save_model(folder: Path, model: Model) -> dict[str, Any]:
         "schema": SCHEMA,
         "mtlrun": __version__,
         "python": platform.python_version(),
-        "packages": {name: version(name) for name in packages},
+        "packages": {name: installed_version(name) for name in packages},
         **model.about,
         "files": hashes,
     }

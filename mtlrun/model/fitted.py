@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from typing import Any, Literal, Self
@@ -642,7 +642,19 @@ class Model(BaseEstimator):
             As `predict`.
         """
         model = self._now()
-        return model.scores_of_labels(*model.read(X))
+        X, task_id = model.read(X)
+        scores = model.scores(X, task_id)
+        if model._is_first_label_positive:
+            scores = -scores
+        if not model.by_task or model.ragged:
+            return _without_single_column(scores)
+        scores_by_task = []
+        for words, columns in model.outputs():
+            values = scores[:, columns]
+            if len(words) == 2:
+                values = np.column_stack([-values, values])
+            scores_by_task.append(values)
+        return model._by_class(scores_by_task, task_id, fill=-np.inf)
 
     def score(self, X: Any, y: Any) -> float:
         """Return R2 of numbers, the accuracy of labels (of all targets together)."""
@@ -904,20 +916,10 @@ class Model(BaseEstimator):
             )
         scores = self.scores(X, task_id)
         predicted = scores.ravel()
-        tasks = self._tasks_of_entries(scores, task_id)
-        deviations = self._deviations_for_intervals(X, task_id)
         inverse = transform_named(name).inverse
         means = np.empty(scores.size)
-        for intervals, rows in self._intervals_of(tasks):
-            scale = None
-            if deviations is not None:
-                scale = deviations[rows]
-            means[rows] = intervals.means(
-                predicted[rows],
-                tasks[rows],
-                scale,
-                inverse,
-            )
+        for intervals, rows, tasks, scale in self._interval_parts(X, task_id, scores):
+            means[rows] = intervals.means(predicted[rows], tasks, scale, inverse)
         if scores.ndim == 2 and scores.shape[1] > 1:
             return means.reshape(scores.shape)
         return means
@@ -949,38 +951,28 @@ class Model(BaseEstimator):
             half = ndtri(0.5 + level / 2) * self.deviations(X, task_id)
             half = half.reshape(scores.shape)
             return self.in_units(scores - half), self.in_units(scores + half)
-        tasks = self._tasks_of_entries(scores, task_id)
-        deviations = self._deviations_for_intervals(X, task_id)
         below = np.empty(scores.size)
         above = np.empty(scores.size)
-        for intervals, rows in self._intervals_of(tasks):
-            scale = None
-            if deviations is not None:
-                scale = deviations[rows]
-            below[rows], above[rows] = intervals.ends(
-                tasks[rows],
-                scale,
-                level,
-            )
+        for intervals, rows, tasks, scale in self._interval_parts(X, task_id, scores):
+            below[rows], above[rows] = intervals.ends(tasks, scale, level)
         lower = scores + below.reshape(scores.shape)
         upper = scores + above.reshape(scores.shape)
         return self.in_units(lower), self.in_units(upper)
 
-    def _tasks_of_entries(
-        self, scores: np.ndarray, task_id: np.ndarray | None
-    ) -> np.ndarray:
-        """Return the task of each entry of raveled scores."""
-        if task_id is not None:
-            return np.asarray(task_id)
-        n_tasks = 1
-        if scores.ndim == 2:
-            n_tasks = scores.shape[1]
-        return np.tile(np.arange(n_tasks), len(scores))
+    def _interval_parts(
+        self, X: Any, task_id: np.ndarray | None, scores: np.ndarray
+    ) -> Iterator[tuple[Intervals, np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Yield the intervals for known tasks and for new tasks.
 
-    def _intervals_of(
-        self, tasks: np.ndarray
-    ) -> Iterator[tuple[Intervals, np.ndarray]]:
-        """Yield the intervals for known tasks and for new tasks, with their entries."""
+        With them come the entries of raveled scores, the tasks of these, and their
+        standard deviations where the intervals of the model need them.
+        """
+        tasks = np.asarray(task_id)
+        if task_id is None:
+            n_tasks = 1
+            if scores.ndim == 2:
+                n_tasks = scores.shape[1]
+            tasks = np.tile(np.arange(n_tasks), len(scores))
         stored = self.description.intervals
         # A model that has intervals for one kind of tasks uses them for all.
         of_table = stored.known or stored.new
@@ -990,40 +982,18 @@ class Model(BaseEstimator):
                 "the model knows no errors on other rows",
                 "Models that mtlrun compare saves do.",
             )
-        for intervals, is_kind in (
-            (of_table, tasks >= 0),
-            (of_new_tasks, tasks < 0),
-        ):
+        parts = [
+            (Intervals.read(of_table), tasks >= 0),
+            (Intervals.read(of_new_tasks), tasks < 0),
+        ]
+        deviations = None
+        if any(intervals.is_relative for intervals, _ in parts):
+            deviations = self.deviations(X, task_id).ravel()
+        for intervals, is_kind in parts:
             rows = np.flatnonzero(is_kind)
             if rows.size:
-                yield Intervals.read(intervals), rows
-
-    def _deviations_for_intervals(
-        self, X: Any, task_id: np.ndarray | None
-    ) -> np.ndarray | None:
-        stored = self.description.intervals
-        for intervals in filter(None, (stored.known, stored.new)):
-            if Intervals.read(intervals).is_relative:
-                return self.deviations(X, task_id).ravel()
-        return None
-
-    def scores_of_labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
-        """Return `decision_function` for a matrix and positions of tasks."""
-        scores = self.scores(X, task_id)
-        if self._is_first_label_positive:
-            scores = -scores
-        if not self.by_task or self.ragged:
-            return _without_single_column(scores)
-        classes = self.classes_
-        by_class = np.full((len(scores), len(classes)), -np.inf)
-        for t, (words, columns) in enumerate(self.outputs()):
-            rows = np.flatnonzero(task_id == t)
-            values = scores[rows, columns]
-            if len(words) == 2:
-                values = np.column_stack([-values, values])
-            labels = self._values(words)
-            by_class[np.ix_(rows, np.searchsorted(classes, labels))] = values
-        return by_class
+                scale = None if deviations is None else deviations[rows]
+                yield intervals, rows, tasks[rows], scale
 
     def spelt(self, signs: np.ndarray) -> np.ndarray:
         """Return the labels -1/+1 of ragged tasks as the original labels."""
@@ -1072,13 +1042,28 @@ class Model(BaseEstimator):
             )
         if not self.by_task:
             return chances
+        return [self._by_class(chances, task_id, fill=0.0)]
+
+    def _by_class(
+        self, by_task: Sequence[np.ndarray], task_id: np.ndarray | None, fill: float
+    ) -> np.ndarray:
+        """Return the columns of the task of each row, in the order of `classes_`.
+
+        Parameters
+        ----------
+        by_task : sequence of ndarray of shape (n, n_labels)
+            A column per label of each task.
+        task_id : ndarray of shape (n,)
+        fill : float
+            Value of labels that do not occur in the task of a row.
+        """
         classes = self.classes_
-        by_class = np.zeros((len(positive), len(classes)))
+        by_class = np.full((len(by_task[0]), len(classes)), fill)
         for t, words in enumerate(self.words.values()):
             rows = np.flatnonzero(task_id == t)
             positions = np.searchsorted(classes, self._values(words))
-            by_class[np.ix_(rows, positions)] = chances[t][rows]
-        return [by_class]
+            by_class[np.ix_(rows, positions)] = by_task[t][rows]
+        return by_class
 
     @property
     def _is_first_label_positive(self) -> bool:
@@ -1193,16 +1178,50 @@ def answers_table(
     UserError
         If probabilities or intervals are requested and the model has none.
     """
-    table = _answers(
-        model,
-        X,
-        task_id,
-        with_scores=with_scores,
-        with_probabilities=with_probabilities,
-        interval=interval,
-        means=means,
-        names=names,
-    )
+    task_type = model.description.task_type
+    if means:
+        predicted = model.means(X, task_id)
+    else:
+        predicted = model.answers(X, task_id)
+    values_by_kind: dict[str, np.ndarray] = {}
+    if with_scores:
+        values_by_kind["score"] = model.scores(X, task_id)
+    if with_probabilities:
+        values_by_kind["probability"] = model.probabilities(X, task_id)
+    columns: dict[str, Any] = {"row": np.arange(len(predicted))}
+    if model.by_task and task_id is not None:
+        # The position of an unknown task is -1, the last name.
+        task_names = np.append(np.asarray(model.task_names, dtype=object), "unknown")
+        tasks_of_rows = task_names[task_id]
+        if names is not None and not isinstance(names, np.ndarray):
+            written = np.asarray(names, dtype=object)
+            tasks_of_rows = np.where(task_id < 0, written, tasks_of_rows)
+        columns["task"] = tasks_of_rows
+    if predicted.ndim > 1:
+        # A target may be called "row" or "task", as other columns of this table are.
+        target_columns = distinct(model.target_names, columns)
+        columns |= dict(zip(target_columns, predicted.T, strict=True))
+    elif task_type == "regression":
+        columns["prediction"] = predicted
+    else:
+        if task_type == "multiclass":
+            predicted = np.asarray(model.description.tasks, dtype=object)[predicted]
+        columns["label"] = predicted
+    if task_type == "regression" and interval is not None:
+        lower, upper = model.limits(X, task_id, level=interval)
+        ends = ["lower", "upper"]
+        if predicted.ndim > 1:
+            ends = [f"{name}:lower" for name in model.target_names]
+            ends += [f"{name}:upper" for name in model.target_names]
+        shape = predicted.shape
+        limits = np.column_stack([lower.reshape(shape), upper.reshape(shape)])
+        columns |= dict(zip(distinct(ends, columns), limits.T, strict=True))
+    if task_type not in ("regression", "multiclass"):
+        for kind, values in values_by_kind.items():
+            score_columns = distinct(_score_columns(model, kind), columns)
+            by_column = values.reshape(len(predicted), -1).T
+            columns |= dict(zip(score_columns, by_column, strict=True))
+    table = pd.DataFrame(columns)
     if np.all(is_predicted):
         return table
     for name in table.columns:
@@ -1216,59 +1235,6 @@ def answers_table(
             else:
                 table[name] = column.astype(object).where(is_predicted, None)
     return table
-
-
-def _answers(
-    model: Model,
-    X: Any,
-    task_id: np.ndarray | None,
-    *,
-    with_scores: bool,
-    with_probabilities: bool,
-    interval: float | None,
-    means: bool,
-    names: Sequence[str] | np.ndarray | None,
-) -> pd.DataFrame:
-    """Return the columns of `answers_table`, of all rows."""
-    task_type = model.description.task_type
-    if means:
-        predicted = model.means(X, task_id)
-    else:
-        predicted = model.answers(X, task_id)
-    values_by_kind: dict[str, np.ndarray] = {}
-    if with_scores:
-        values_by_kind["score"] = model.scores(X, task_id)
-    if with_probabilities:
-        values_by_kind["probability"] = model.probabilities(X, task_id)
-    table: dict[str, Any] = {"row": np.arange(len(predicted))}
-    if model.by_task and task_id is not None:
-        # The position of an unknown task is -1, the last name.
-        task_names = np.append(np.asarray(model.task_names, dtype=object), "unknown")
-        tasks_of_rows = task_names[task_id]
-        if names is not None and not isinstance(names, np.ndarray):
-            written = np.asarray(names, dtype=object)
-            tasks_of_rows = np.where(task_id < 0, written, tasks_of_rows)
-        table["task"] = tasks_of_rows
-    if task_type == "multiclass":
-        labels = np.asarray(model.description.tasks, dtype=object)
-        return pd.DataFrame({**table, "label": labels[predicted]})
-    if predicted.ndim > 1:
-        # A target may be called "row" or "task", as other columns of this table are.
-        target_columns = distinct(model.target_names, table)
-        table |= dict(zip(target_columns, predicted.T, strict=True))
-    elif task_type == "regression":
-        table["prediction"] = predicted
-    else:
-        table["label"] = predicted
-    if task_type == "regression":
-        if interval is not None:
-            table |= _limits(model, X, task_id, predicted.shape, interval, table)
-        return pd.DataFrame(table)
-    for kind, values in values_by_kind.items():
-        columns = values.reshape(len(predicted), -1).T
-        score_columns = distinct(_score_columns(model, kind), table)
-        table |= dict(zip(score_columns, columns, strict=True))
-    return pd.DataFrame(table)
 
 
 def with_flags(
@@ -1316,27 +1282,6 @@ def scores_table(model: Model, X: Any, task_id: np.ndarray | None) -> pd.DataFra
     scores = model.scores(X, task_id)
     columns = distinct(_score_columns(model, "score"))
     return pd.DataFrame(scores.reshape(len(scores), -1), columns=columns)
-
-
-def _limits(
-    model: Model,
-    X: Any,
-    task_id: np.ndarray | None,
-    shape: tuple[int, ...],
-    interval: float,
-    taken: Iterable[str],
-) -> dict[str, np.ndarray]:
-    """Return columns of the lower and upper ends of intervals for new targets.
-
-    `shape` is the shape of the predictions; the columns avoid the names `taken`.
-    """
-    lower, upper = model.limits(X, task_id, level=interval)
-    columns = ["lower", "upper"]
-    if len(shape) > 1:
-        columns = [f"{name}:lower" for name in model.target_names]
-        columns += [f"{name}:upper" for name in model.target_names]
-    values = np.column_stack([lower.reshape(shape), upper.reshape(shape)])
-    return dict(zip(distinct(columns, taken), values.T, strict=True))
 
 
 def _score_columns(model: Model, kind: str) -> list[str]:

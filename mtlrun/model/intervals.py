@@ -293,21 +293,6 @@ def is_covered(
     return is_inside
 
 
-def coverage(
-    errors: Errors,
-    n_tasks: int,
-    *,
-    is_shared: bool,
-    is_new: bool = False,
-    level: float = LEVEL,
-) -> float:
-    """Return the share of rows in intervals that were learnt from the other folds."""
-    is_inside = is_covered(
-        errors, n_tasks, is_shared=is_shared, is_new=is_new, level=level
-    )
-    return float(is_inside.mean())
-
-
 @dataclass(frozen=True)
 class TaskCoverage:
     """Shares of test targets in the intervals of single tasks.
@@ -473,9 +458,7 @@ def n_independent(errors: Array, tasks: Array) -> int:
     return int(min(max(n_worth, n_tasks), n_errors))
 
 
-def _ends(
-    group: Array, level: float, n_units: int | None = None
-) -> tuple[float, float]:
+def _ends(group: Array, level: float, n_units: int | None) -> tuple[float, float]:
     """Return the two quantiles of sorted errors between which a new one lies.
 
     Parameters
@@ -483,8 +466,8 @@ def _ends(
     group : ndarray
         Sorted.
     level : float
-    n_units : int, optional
-        Number of errors that are independent of each other; default: all.
+    n_units : int or None
+        Number of errors that are independent of each other; None: all.
     """
     n = len(group)
     if n_units is None:

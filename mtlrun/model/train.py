@@ -208,7 +208,22 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
             f"testing), {features}, {tasks}"
         )
         result = {
-            **_result(training, record),
+            "schema": SCHEMA,
+            "id": training.id,
+            "dataset": training.dataset_name,
+            "method": training.estimator,
+            "status": record.status,
+            "params": record.params,
+            "metrics": record.metrics,
+            "per_task": record.per_task,
+            "counts": record.counts,
+            "seconds": stored_fields(record.seconds),
+            "solver": record.solver,
+            "environment": record.environment,
+            "log": record.log,
+            "selection": stored_fields(record.selection),
+            "refit": training.refit,
+            "cell": record.key,
             "baseline": baseline_scores(fitted.part, job.scoring),
             "edits": dataset.edits,
         }
@@ -227,8 +242,12 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
         model = Model(fitted.model, fitted.step, description)
         if training.refit:
             report("refitting on all rows")
-            estimator, step = _refit(job, dataset, params)
-            model = Model(estimator, step, description)
+            all_rows = np.arange(dataset.n_samples)
+            # There is nothing to test, but a data set needs at least one row.
+            part = TrainTestData.of(dataset, all_rows, all_rows[:1])
+            transformed, step = with_features(part, job.features)
+            spec = {"estimator": job.method.estimator, "params": params}
+            model = Model(transformed.fit(build(spec)), step, description)
     except (ValueError, TypeError) as error:
         raise ConfigError(
             f"{training.source}: {training.estimator}: {error}"
@@ -239,16 +258,6 @@ def fit_training(training: TrainingJob, dataset: Dataset, runner: Runner) -> Tra
 def _assignments(params: Mapping[str, Any]) -> list[str]:
     """Return texts such as ``alpha=1.0``."""
     return [f"{name}={value}" for name, value in params.items()]
-
-
-def _refit(job: Job, dataset: Dataset, params: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Fit the method to all rows; return the model and its feature step."""
-    rows = np.arange(dataset.n_samples)
-    # There is nothing to test, but a data set needs at least one row.
-    all_rows = TrainTestData.of(dataset, rows, rows[:1])
-    transformed, step = with_features(all_rows, job.features)
-    estimator = build({"estimator": job.method.estimator, "params": params})
-    return transformed.fit(estimator), step
 
 
 def tested(fitted: Fitted) -> Tested:
@@ -372,28 +381,6 @@ def load_trained(folder: Path, training: TrainingJob) -> Trained | None:
         return None
 
 
-def _result(training: TrainingJob, record: Record) -> dict[str, Any]:
-    """Return the content of ``metrics.json``."""
-    return {
-        "schema": SCHEMA,
-        "id": training.id,
-        "dataset": training.dataset_name,
-        "method": training.estimator,
-        "status": record.status,
-        "params": record.params,
-        "metrics": record.metrics,
-        "per_task": record.per_task,
-        "counts": record.counts,
-        "seconds": stored_fields(record.seconds),
-        "solver": record.solver,
-        "environment": record.environment,
-        "log": record.log,
-        "selection": stored_fields(record.selection),
-        "refit": training.refit,
-        "cell": record.key,
-    }
-
-
 def _description(
     training: TrainingJob,
     dataset: Dataset,
@@ -415,6 +402,11 @@ def _description(
         Parameters of the saved model.
     """
     job = training.job
+    design = "single"
+    if dataset.task_id is not None:
+        design = "ragged"
+    elif dataset.y.ndim == 2:
+        design = "shared"
     kind = None
     if job.features is not None:
         kind = job.features.kind
@@ -434,7 +426,7 @@ def _description(
         "cell": job.key,
         "refit": training.refit,
         "task_type": dataset.task_type,
-        "design": _design(dataset),
+        "design": design,
         "tasks": dataset.tasks,
         "input": {
             "n_features": read.n_features,
@@ -468,19 +460,6 @@ def _description(
         "metrics": record.metrics,
         "config": training.config,
     }
-
-
-def _design(dataset: Dataset) -> str:
-    """Return how rows and tasks of a data set are related.
-
-    ``ragged``: each row belongs to one task. ``shared``: each row has a target for each
-    task. ``single``: there is one task.
-    """
-    if dataset.task_id is not None:
-        return "ragged"
-    if dataset.y.ndim == 2:
-        return "shared"
-    return "single"
 
 
 # ---------------------------------------------------------------- report of a training
@@ -568,11 +547,6 @@ def _json_table(name: str, values: Mapping[str, Any]) -> ReportTable:
     for key, value in values.items():
         table.rows.append([key, json.dumps(value)])
     return table
-
-
-def training_lines(result: TrainingResult) -> list[str]:
-    """Return lines of text with the results of a training."""
-    return [*parameter_lines(result), *score_lines(result)]
 
 
 def parameter_lines(result: TrainingResult) -> list[str]:

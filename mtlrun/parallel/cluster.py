@@ -81,7 +81,18 @@ def run_on_dask(
         try:
             result = future.result()
         except Exception as error:
-            return _dask_outcome(error)
+            # Dask could not run the item: `attempt` catches exceptions of the function.
+            error_type = type(error).__name__
+            if isinstance(error, ImportError | AttributeError):
+                # The worker cannot import our functions: its mtlrun is another version.
+                raise _source_mismatch_error(f"({error_type}: {error})") from error
+            if "Cancelled" in error_type or isinstance(error, OSError | TimeoutError):
+                # The connection to the scheduler is lost.
+                raise OSError(str(error)) from error
+            message = WORKER_DIED_MESSAGE
+            if error_type != "KilledWorker":
+                message = f"Dask: {error_type}: {error}"[:MAX_MESSAGE_LENGTH]
+            return Outcome(FAILED, error=message)
         finally:
             running.discard(future)
         if isinstance(result, str):
@@ -143,29 +154,6 @@ def _source_mismatch_error(worker: str) -> ConfigError:
         "Install the same version there and restart the worker. "
         "Finished results are kept.",
     )
-
-
-def _dask_outcome(error: Exception) -> Outcome:
-    """Return the outcome of an item that Dask could not run.
-
-    Exceptions of the function do not arrive here, because `attempt` catches them.
-
-    Raises
-    ------
-    ConfigError
-        If the worker cannot import our functions: its mtlrun is another version.
-    OSError
-        If the connection to the scheduler is lost.
-    """
-    error_type = type(error).__name__
-    if isinstance(error, ImportError | AttributeError):
-        raise _source_mismatch_error(f"({error_type}: {error})")
-    if "Cancelled" in error_type or isinstance(error, OSError | TimeoutError):
-        raise OSError(str(error))
-    if error_type == "KilledWorker":
-        return Outcome(FAILED, error=WORKER_DIED_MESSAGE)
-    error_message = f"Dask: {error_type}: {error}"
-    return Outcome(FAILED, error=error_message[:MAX_MESSAGE_LENGTH])
 
 
 @contextlib.contextmanager

@@ -200,16 +200,11 @@ class Pool:
             finally:
                 idle_workers.append(worker)
 
-        def max_running() -> int:
-            return n_workers
-
-        def cancel() -> None:
-            close_workers(workers)
-
+        cancel = partial(close_workers, workers)
         call = call_in_thread if self.backend == "threading" else call_in_process
         try:
-            for item, outcome in run_concurrently(items, call, max_running, cancel):
-                tag, _ = item
+            outcomes = run_concurrently(items, call, lambda: n_workers, cancel)
+            for (tag, _), outcome in outcomes:
                 yield tag, outcome
         finally:
             if not self.workers:

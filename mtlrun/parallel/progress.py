@@ -67,8 +67,15 @@ class PlainProgress(Progress):
     def job(self, name: str, status: str, seconds: float | None, note: str) -> None:
         """Print the line of a finished job."""
         self.n_finished += 1
-        line = cell_line(self.n_finished, self.total, name, status, seconds, note)
-        self.message(line)
+        # For example [ 3/50] enron/APG-RMTL/trial 0  ok  1.24 s
+        width = len(str(self.total))
+        parts = [f"[{self.n_finished:>{width}}/{self.total}] {name}", status]
+        if seconds is not None:
+            n_decimals = 2 if seconds < 100 else 0
+            parts.append(f"{seconds:.{n_decimals}f} s")
+        if note:
+            parts.append(note)
+        self.message("  ".join(parts))
 
 
 class LiveProgress(PlainProgress):
@@ -145,25 +152,3 @@ def make_progress(*, quiet: bool = False, stream: TextIO | None = None) -> Progr
     if os.environ.get("TERM") == "dumb" or not stream.isatty():
         return PlainProgress(stream)
     return LiveProgress(stream)
-
-
-def cell_line(
-    n_finished: int,
-    total: int,
-    name: str,
-    status: str,
-    seconds: float | None,
-    note: str,
-) -> str:
-    """Return the line of a finished job.
-
-    Example: ``[ 3/50] enron/APG-RMTL/trial 0  ok  1.24 s``
-    """
-    width = len(str(total))
-    parts = [f"[{n_finished:>{width}}/{total}] {name}", status]
-    if seconds is not None:
-        n_decimals = 2 if seconds < 100 else 0
-        parts.append(f"{seconds:.{n_decimals}f} s")
-    if note:
-        parts.append(note)
-    return "  ".join(parts)

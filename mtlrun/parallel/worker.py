@@ -1,26 +1,38 @@
 """Worker processes on this machine: started early, limited in time, never orphaned.
 
-These processes run `mtlrun.parallel.serving`.
+On Linux, a server process imports the package once and forks a worker at each request
+(`serve_forks`): a worker is ready within milliseconds. The server has no other threads
+of Python and nothing of the user's program, so a fork is safe, whatever the program
+does. On other systems, every worker is a process that imports the package
+(`serve_pipes`).
+
+A message is its length, in 8 bytes, and a pickled object. The first message of a worker
+is its process id; it says that the worker is ready.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import importlib
 import json
 import os
 import pickle
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import IO
 
-from mtlrun.parallel.outcome import Outcome, seconds_left
-from mtlrun.parallel.serving import FORK, WAIT, dumps, receive, send
+from mtlrun.parallel.outcome import Outcome, attempt, seconds_left
 from mtlrun.parallel.status import FAILED, TIMEOUT
+from mtlrun.problem.memory import resident_bytes
 from mtlrun.utils.plugins import pathless
 
 #: Modules that processes import before they are ready: everything that jobs need.
@@ -31,9 +43,17 @@ import json, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 path, function, *modules = json.loads(sys.argv.pop())
 sys.path[:] = path
-import mtlrun.parallel.serving
-getattr(mtlrun.parallel.serving, function)(modules)
+import mtlrun.parallel.worker
+getattr(mtlrun.parallel.worker, function)(modules)
 """
+#: A worker process that has grown by more bytes than this is replaced.
+WORKER_MAX_GROWTH_BYTES = 1 << 30
+#: Seconds between looks at whether the parent process still exists.
+PARENT_CHECK_S = 1
+#: Requests to the server: fork a worker for the socket that comes with the request, or
+#: wait for the end of the worker whose process id follows in 8 bytes.
+FORK = b"F"
+WAIT = b"W"
 
 
 class Process:
@@ -52,7 +72,13 @@ class Process:
         self.pid: int | None = None
         self._kill_lock = threading.Lock()
         self._is_killed = False
-        threading.Thread(target=self._receive_pid, daemon=True).start()
+
+        def receive_pid() -> None:
+            with contextlib.suppress(EOFError, OSError, ValueError):
+                self.pid = pickle.loads(receive(replies))
+            self.is_ready.set()
+
+        threading.Thread(target=receive_pid, daemon=True).start()
 
     def exchange(self, request: bytes) -> tuple[Outcome, bool]:
         """Send a work item; return its outcome and whether the process has grown.
@@ -85,11 +111,6 @@ class Process:
 
     def _kill(self) -> None:
         raise NotImplementedError
-
-    def _receive_pid(self) -> None:
-        with contextlib.suppress(EOFError, OSError, ValueError):
-            self.pid = pickle.loads(receive(self.replies))
-        self.is_ready.set()
 
 
 class ForkedProcess(Process):
@@ -267,12 +288,12 @@ class Worker:
         if not is_ready or (remaining is not None and remaining <= 0):
             self.kill()
             return _timeout(start_time, remaining)
-        with _Alarm(remaining, process.kill) as alarm:
+        with _alarm(remaining, process.kill) as has_rung:
             try:
                 outcome, has_grown = process.exchange(request)
             except (EOFError, OSError, ValueError):
                 outcome = None
-        if alarm.has_rung:
+        if has_rung.is_set():
             self.kill()
             return _timeout(start_time, remaining)
         if outcome is None:
@@ -318,35 +339,30 @@ class Worker:
             return self._process
 
 
-class _Alarm:
+@contextlib.contextmanager
+def _alarm(
+    seconds: float | None, function: Callable[[], None]
+) -> Iterator[threading.Event]:
     """Call a function, in a thread, unless the block ends within some seconds.
 
-    Attributes
-    ----------
-    has_rung : bool
-        Whether the function has been called; final after the block.
+    Yields an event that is set when the function is called; final after the block.
     """
+    has_rung = threading.Event()
+    if seconds is None:
+        yield has_rung
+        return
 
-    def __init__(self, seconds: float | None, function: Callable[[], None]) -> None:
-        self.has_rung = False
-        self._function = function
-        self._timer: threading.Timer | None = None
-        if seconds is not None:
-            self._timer = threading.Timer(seconds, self._ring)
+    def ring() -> None:
+        has_rung.set()
+        function()
 
-    def __enter__(self) -> _Alarm:
-        if self._timer is not None:
-            self._timer.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
-
-    def _ring(self) -> None:
-        self.has_rung = True
-        self._function()
+    timer = threading.Timer(seconds, ring)
+    timer.start()
+    try:
+        yield has_rung
+    finally:
+        timer.cancel()
+        timer.join()
 
 
 def create_workers(n_workers: int) -> tuple[Worker, ...]:
@@ -371,7 +387,7 @@ def close_workers(workers: Iterable[Worker]) -> None:
 def _start_python(
     function: str, *, stdin: int, stdout: int | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a function of `mtlrun.parallel.serving` in a new process.
+    """Start a function of this module in a new process.
 
     It finds the modules that this process finds, but nothing in the current folder
     unless this process does: ``joblib.py`` there would be what it imports first.
@@ -395,3 +411,153 @@ def _timeout(start_time: float, limit: float | None) -> Outcome:
         f"stopped after {elapsed_seconds:.0f} s (limits.seconds: {limit or 0:g})"
     )
     return Outcome(TIMEOUT, error=error_message)
+
+
+# ------------------------------------------------------- inside a worker process
+
+
+def dumps(value: object) -> bytes:
+    """Pickle an object, even if it is defined in a script or a notebook."""
+    from joblib import wrap_non_picklable_objects
+
+    return pickle.dumps(wrap_non_picklable_objects(value, keep_wrapper=False))
+
+
+def send(stream: IO[bytes], payload: bytes) -> None:
+    """Send a message."""
+    stream.write(len(payload).to_bytes(8, "big"))
+    stream.write(payload)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> bytes:
+    """Return the next message.
+
+    Raises
+    ------
+    EOFError
+        If the other process has ended.
+    """
+    header = stream.read(8)
+    length = int.from_bytes(header, "big")
+    payload = stream.read(length)
+    if len(header) < 8 or len(payload) < length:
+        raise EOFError
+    return payload
+
+
+def serve(requests: IO[bytes], replies: IO[bytes]) -> None:
+    """Work as a worker until the requests end.
+
+    A reply is the outcome, and whether the process should be replaced: it has grown too
+    much since its first item.
+    """
+    end_with(os.getppid())
+    send(replies, dumps(os.getpid()))
+    first_size: int | None = None
+    while True:
+        try:
+            request = receive(requests)
+        except EOFError:
+            return
+        outcome = attempt(_call, request)
+        if isinstance(outcome.value, Outcome):
+            outcome = outcome.value
+        # The request may hold a table, which the next one need not find in memory.
+        del request
+        size = resident_bytes()
+        if first_size is None:
+            first_size = size
+        has_grown = size - first_size > WORKER_MAX_GROWTH_BYTES
+        reply = attempt(dumps, (outcome, has_grown))
+        # An outcome that cannot be pickled is a failure of this item only.
+        payload = reply.value or dumps((reply, has_grown))
+        send(replies, payload)
+
+
+def _call(request: bytes) -> Outcome:
+    function, arguments = pickle.loads(request)
+    return function(*arguments)
+
+
+def serve_pipes(modules: list[str]) -> None:
+    """Import modules, then work as a worker on standard input and standard output."""
+    requests = os.fdopen(os.dup(0), "rb")
+    replies = os.fdopen(os.dup(1), "wb")
+    # Text that a job prints must not end up among the replies.
+    os.dup2(2, 1)
+    _prepare(modules)
+    serve(requests, replies)
+
+
+def serve_forks(modules: list[str]) -> None:
+    """Import modules, then fork a worker at each request on standard input, a socket.
+
+    Ends when the process that started it has ended.
+    """
+    parent_pid = os.getppid()
+    control = socket.socket(fileno=os.dup(0))
+    _prepare(modules)
+    # The memory that workers share with this process stays shared.
+    gc.freeze()
+    while os.getppid() == parent_pid:
+        if not select.select([control], [], [], PARENT_CHECK_S)[0]:
+            continue
+        request, descriptors, _, _ = socket.recv_fds(control, 9, 1)
+        if not request:
+            return
+        if request == FORK:
+            _fork_worker(control, descriptors[0])
+        else:
+            pid = int.from_bytes(request[len(WAIT) :], "big")
+            _, status = os.waitpid(pid, 0)
+            exit_code = os.waitstatus_to_exitcode(status)
+            control.sendall(exit_code.to_bytes(8, "big", signed=True))
+
+
+def _fork_worker(control: socket.socket, descriptor: int) -> None:
+    """Start a worker that serves a socket."""
+    with warnings.catch_warnings():
+        # Python warns of other threads. These are threads of BLAS, which pause while a
+        # process is copied.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid:
+        os.close(descriptor)
+        return
+    try:
+        control.close()
+        connection = socket.socket(fileno=descriptor)
+        with contextlib.suppress(BrokenPipeError):
+            serve(connection.makefile("rb"), connection.makefile("wb"))
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(Exception):
+                stream.flush()
+        os._exit(0)
+
+
+def _prepare(modules: list[str]) -> None:
+    """Close standard input to what is imported, then import modules."""
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    for name in modules:
+        importlib.import_module(name)
+
+
+@cache
+def end_with(parent_pid: int) -> None:
+    """End this process when its parent has died.
+
+    A killed parent cannot end its children, so a thread looks for the parent every
+    second. A signal of Linux (PR_SET_PDEATHSIG) does not replace it: it is also sent
+    when only the thread that started this process ends.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent_pid:
+            time.sleep(PARENT_CHECK_S)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import scipy.optimize
@@ -58,8 +57,8 @@ class ClusterNorm(Penalty):
     between: float
     within: float
 
-    rotation_invariant: ClassVar[bool] = True
-    is_norm: ClassVar[bool] = False
+    rotation_invariant = True
+    is_norm = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -132,8 +131,8 @@ class GroupTrace(Penalty):
 
     groups: tuple[tuple[int, ...], ...]
 
-    rotation_invariant: ClassVar[bool] = True
-    is_norm: ClassVar[bool] = False
+    rotation_invariant = True
+    is_norm = False
 
     @cached_property
     def _single_tasks(self) -> list[int]:
@@ -198,7 +197,7 @@ class FeatureClusters(Penalty):
 
     ridge: float
 
-    is_norm: ClassVar[bool] = False
+    is_norm = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import scipy.fft
@@ -348,8 +348,8 @@ class TaskQuadratic(Penalty):
 
     form: TaskForm
 
-    rotation_invariant: ClassVar[bool] = True
-    is_norm: ClassVar[bool] = False
+    rotation_invariant = True
+    is_norm = False
 
     def value(self, W: Array) -> float:
         return self.alpha * self.form.value(W)
@@ -381,7 +381,7 @@ class CoupledL21(Penalty):
 
     form: SpectralForm
 
-    is_norm: ClassVar[bool] = False
+    is_norm = False
 
     @property
     def constrains_dual(self) -> bool:
@@ -444,7 +444,7 @@ class CoupledL1(Penalty):
     form: TaskForm
     _last: dict[str, Array] = field(default_factory=dict, init=False, repr=False)
 
-    is_norm: ClassVar[bool] = False
+    is_norm = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -179,8 +178,8 @@ class SpectralBox(Penalty):
     eta: float
     k: int
 
-    rotation_invariant: ClassVar[bool] = True
-    is_norm: ClassVar[bool] = False
+    rotation_invariant = True
+    is_norm = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -297,7 +296,7 @@ class L1(Penalty):
     Its prox is the soft threshold, and its dual norm the largest absolute entry.
     """
 
-    by_column: ClassVar[bool] = True
+    by_column = True
 
     def value(self, W: Array) -> float:
         norm = np.abs(W).sum()
@@ -340,8 +339,8 @@ class L12(Penalty):
     Its prox shrinks columns, and its dual norm is the largest l2 norm of a column.
     """
 
-    rotation_invariant: ClassVar[bool] = True
-    by_column: ClassVar[bool] = True
+    rotation_invariant = True
+    by_column = True
 
     def value(self, W: Array) -> float:
         norms = _norms(W, axis=0)
@@ -377,7 +376,7 @@ class TraceNorm(Penalty):
     [[2.0, 0.0], [0.0, 0.0]]
     """
 
-    rotation_invariant: ClassVar[bool] = True
+    rotation_invariant = True
 
     def value(self, W: Array) -> float:
         return self.alpha * trace_norm(W)
@@ -402,8 +401,8 @@ class SquaredFrobenius(Penalty):
     Its prox scales W, and its conjugate is ||Z||_F^2 / (2 alpha).
     """
 
-    rotation_invariant: ClassVar[bool] = True
-    is_norm: ClassVar[bool] = False
+    rotation_invariant = True
+    is_norm = False
 
     def value(self, W: Array) -> float:
         square = float(np.vdot(W, W))
@@ -441,8 +440,8 @@ class SquaredTraceNorm(Penalty):
 
     ridge: float = 0.0
 
-    rotation_invariant: ClassVar[bool] = True
-    is_norm: ClassVar[bool] = False
+    rotation_invariant = True
+    is_norm = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

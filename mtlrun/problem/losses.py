@@ -161,7 +161,7 @@ class SquaredLoss(Loss):
     The loss beta (y - z)^2 of the paper on robust MTL has scale = 2 beta.
     """
 
-    labels: ClassVar[bool] = False
+    labels = False
 
     @property
     def curvature(self) -> float:
@@ -281,7 +281,7 @@ class HingeLoss(Loss):
     It is not smooth: `gradient` is a subgradient, 0 at the kink.
     """
 
-    smooth: ClassVar[bool] = False
+    smooth = False
 
     @property
     def curvature(self) -> float:

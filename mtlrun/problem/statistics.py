@@ -201,16 +201,7 @@ class TaskStatistics:
 
     def __add__(self, other: TaskStatistics) -> TaskStatistics:
         mine, theirs = self._aligned(other)
-        return replace(
-            mine,
-            weight=mine.weight + theirs.weight,
-            x=mine.x + theirs.x,
-            xx=mine.xx + theirs.xx,
-            y=mine.y + theirs.y,
-            yy=mine.yy + theirs.yy,
-            xy=mine.xy + theirs.xy,
-            n_rows=mine.n_rows + theirs.n_rows,
-        )
+        return mine._plus(theirs, 1)
 
     def __sub__(self, other: TaskStatistics) -> TaskStatistics:
         mine, theirs = self._aligned(other)
@@ -219,15 +210,19 @@ class TaskStatistics:
                 "rows are taken away that are not there: a task has more in the second "
                 "statistics"
             )
+        return mine._plus(theirs, -1)
+
+    def _plus(self, other: TaskStatistics, sign: int) -> TaskStatistics:
+        """Add or subtract sums of the same tasks about the same shifts."""
         return replace(
-            mine,
-            weight=mine.weight - theirs.weight,
-            x=mine.x - theirs.x,
-            xx=mine.xx - theirs.xx,
-            y=mine.y - theirs.y,
-            yy=mine.yy - theirs.yy,
-            xy=mine.xy - theirs.xy,
-            n_rows=mine.n_rows - theirs.n_rows,
+            self,
+            weight=self.weight + sign * other.weight,
+            x=self.x + sign * other.x,
+            xx=self.xx + sign * other.xx,
+            y=self.y + sign * other.y,
+            yy=self.yy + sign * other.yy,
+            xy=self.xy + sign * other.xy,
+            n_rows=self.n_rows + sign * other.n_rows,
         )
 
     @property

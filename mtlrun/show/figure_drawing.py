@@ -38,7 +38,6 @@ from mtlrun.show.figures import (
     Panel,
     RankDiagram,
     Strip,
-    StripRow,
     are_numbers,
 )
 from mtlrun.show.palette import COLORS
@@ -711,7 +710,12 @@ def _draw_strip(figure: Strip) -> Canvas:
     for row, row_lines in zip(figure.rows, n_lines, strict=True):
         axes.text(margin, top + 0.17, row.title, fontsize=9)
         top += STRIP_TITLE_INCHES
-        draw_squares(axes, row, top)
+        squares = [s for kind in kinds for s in row.squares if s[0] == kind]
+        for index, (kind, name) in enumerate(squares):
+            line, column = divmod(index, SQUARES_PER_LINE)
+            left = margin + SQUARE_INCHES * column
+            corner = (left, top + SQUARE_INCHES * line)
+            draw_square(axes, corner, kind, f"{kind}-{name}")
         top += SQUARE_INCHES * row_lines
     top += 2 * margin
     for index, kind in enumerate(kinds):
@@ -765,21 +769,6 @@ SQUARE_SIGNS: dict[str, list[list[tuple[float, float]]]] = {
     "unpublished": [[(0.3, 0.3), (0.3, 0.7)], [(0.7, 0.3), (0.7, 0.7)]],
     "untested": [[(0.3, 0.5), (0.7, 0.5)]],
 }
-
-
-def draw_squares(axes: Axes, row: StripRow, top: float) -> None:
-    """Draw the squares of one paper, sorted by kind, below `top` (in inches)."""
-    order = list(SQUARES)
-
-    def position(square: tuple[str, str]) -> int:
-        return order.index(square[0])
-
-    squares = sorted(row.squares, key=position)
-    for index, (kind, name) in enumerate(squares):
-        line, column = divmod(index, SQUARES_PER_LINE)
-        left = SQUARES_MARGIN_INCHES + SQUARE_INCHES * column
-        corner = (left, top + SQUARE_INCHES * line)
-        draw_square(axes, corner, kind, f"{kind}-{name}")
 
 
 def draw_square(

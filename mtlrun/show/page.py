@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
@@ -21,7 +20,6 @@ from mtlrun.show.figures import Drawing
 from mtlrun.show.palette import dark_color, with_dark_colors
 from mtlrun.show.report_table import (
     Column,
-    ReportTable,
     Section,
     Styled,
     are_bullets,
@@ -125,24 +123,18 @@ def environment(
         undefined=jinja2.StrictUndefined,
     )
 
-    def tone(word: str) -> str:
-        return tone_of(word, tones)
-
-    def entry(column: Column, value: object) -> dict[str, Any]:
-        return _entry(column, value, tones)
-
     shared: dict[str, Callable[..., Any]] = {
-        "tone": tone,
+        "tone": partial(tone_of, tones=tones),
         "anchor": _anchor,
         "digits": "{:.10g}".format,
         "bullets": are_bullets,
         "code": _with_code,
-        "csv": _quoted_csv,
-        "tex": _quoted_tex,
+        "csv": csv_grid,
+        "tex": tex_grid,
         "dark_color": dark_color,
     }
     jinja_environment.filters.update({**shared, **filters})
-    jinja_environment.globals.update(entry=entry)
+    jinja_environment.globals.update(entry=partial(_entry, tones))
     return jinja_environment
 
 
@@ -185,14 +177,6 @@ def _anchor(title: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def _quoted_csv(table: ReportTable) -> str:
-    return quote(csv_grid(table))
-
-
-def _quoted_tex(table: ReportTable) -> str:
-    return quote(tex_grid(table))
-
-
 def _with_code(text: str) -> Markup:
     """Escape a text, and mark up code in backticks and the options of commands."""
     escaped = str(escape(text))
@@ -200,7 +184,7 @@ def _with_code(text: str) -> Markup:
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", with_options))
 
 
-def _entry(column: Column, value: object, tones: Mapping[str, str]) -> dict[str, Any]:
+def _entry(tones: Mapping[str, str], column: Column, value: object) -> dict[str, Any]:
     """Return what the template needs to show one cell of a table."""
     text = show(value, column.kind)
     address = ""

@@ -39,17 +39,6 @@ _STALLED = 1e-3
 _ROUNDING = 1e-12
 
 
-def penalty_values(P: Array, Q: Array, k: int) -> tuple[float, float]:
-    """Return sum_t ||p_t - mean||^2 and sum_{i>k} sigma_i(Q)^2 of P, Q (d, T)."""
-    deviations = P - P.mean(axis=1, keepdims=True)
-    spread = float(np.vdot(deviations, deviations))
-    eigenvalues = np.linalg.eigvalsh(small_gram(Q))
-    squares = np.sort(eigenvalues)[::-1]
-    # Eigenvalues that are zero can be negative by rounding.
-    rest = np.maximum(squares[k:], 0.0)
-    return spread, float(rest.sum())
-
-
 def solve_coclus(
     data: TaskData,
     loss: Loss,
@@ -197,9 +186,14 @@ class _TaskSpace:
         return subspace, share
 
     def value(self, W: Array, share: Array) -> float:
-        """Return the penalty of the parts W - W share and W share."""
+        """Return the penalty of the parts P = W - W share and Q = W share."""
         Q = W @ share
-        of_P, of_Q = penalty_values(W - Q, Q, self.k)
+        P = W - Q
+        deviations = P - P.mean(axis=1, keepdims=True)
+        of_P = float(np.vdot(deviations, deviations))
+        eigenvalues = np.linalg.eigvalsh(small_gram(Q))
+        # Eigenvalues that are zero can be negative by rounding.
+        of_Q = float(np.maximum(np.sort(eigenvalues)[::-1][self.k :], 0.0).sum())
         of_W = float(np.vdot(W, W))
         return self.shared * of_P + self.low_rank * of_Q + self.ridge * of_W
 

@@ -9,6 +9,7 @@ alternating directions.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -462,7 +463,30 @@ def solve_ladm(
         If an option is unknown, the loss does not fit the variant, the rotation belongs
         to other data, or `start` has a wrong shape.
     """
-    _check_options(variant, form, stop, loss, fit_intercept)
+    check_choice(
+        "variant",
+        variant,
+        "accelerated",
+        "balanced",
+        "corrected",
+        "sequential",
+        "paper",
+        "paper-past-zero",
+    )
+    check_choice("form", form, "eigenbasis", "paper")
+    check_choice("stop", stop, "paper", "gap")
+    is_printed = variant in ("paper", "paper-past-zero")
+    if is_printed and not isinstance(loss, SquaredLoss | SquaredHingeLoss):
+        raise ValueError(
+            "the paper's LADM has the squared or the squared hinge loss, not "
+            f"{type(loss).__name__}"
+        )
+    squared_only = is_printed or variant == "sequential"
+    if squared_only and fit_intercept and not isinstance(loss, SquaredLoss):
+        raise ValueError(
+            f"variant={variant!r} has intercepts with the squared loss only; use "
+            "variant='accelerated'"
+        )
     basis = None
     if form == "paper":
         penalties = with_full_svd(penalties)
@@ -511,7 +535,7 @@ def solve_ladm(
         tracker = Tracker(tol, max_iter, callback, null=UNIT_NULL)
         result = _until_gap(run, eps, tracker)
     else:
-        result = _until_rule(run, eps, max_iter, UNIT_NULL, callback)
+        result = _until_rule(run, eps, max_iter, callback)
     if basis is not None:
         result.parts = np.stack([basis.lift(Q) for Q in result.parts])
         result.intercept = basis.intercept(result.W)
@@ -529,32 +553,29 @@ def solve_ladm(
     return result
 
 
+@dataclass(eq=False)
 class _LadmIteration:
     """Common parts of the loops.
 
     `image` is A(sum of parts) + b, `C` the multiplier of the constraint.
     """
 
+    data: TaskData
+    loss: Loss
+    penalties: Sequence[Penalty]
+    fit_intercept: bool
     printed = False
     constrained = False
     may_be_zero = True
     rotated = False
 
-    def __init__(
-        self,
-        data: TaskData,
-        loss: Loss,
-        penalties: Sequence[Penalty],
-        fit_intercept: bool,
-    ) -> None:
-        self.loss = loss
-        self.penalties = penalties
+    def __post_init__(self) -> None:
+        data = self.data
         self.centred: Centred | None = None
-        self.data = data
-        if fit_intercept and isinstance(loss, SquaredLoss):
+        if self.fit_intercept and isinstance(self.loss, SquaredLoss):
             self.centred = centre(data)
             self.data = self.centred.data
-        self.with_b = fit_intercept and self.centred is None
+        self.with_b = self.fit_intercept and self.centred is None
         if self.centred is None:
             self.operator = TaskOperator(data)
         else:
@@ -583,7 +604,7 @@ class _LadmIteration:
             self.tau = 1.0
         self.size = float(np.linalg.norm(self.data.targets)) or 1.0
         self.mu = MU_FIRST
-        self.parts = np.zeros((len(penalties), data.n_features, data.n_tasks))
+        self.parts = np.zeros((len(self.penalties), data.n_features, data.n_tasks))
         self.b = np.zeros(data.n_tasks)
         self.image = np.zeros_like(data.targets)
         self.C = np.zeros_like(data.targets)
@@ -693,15 +714,9 @@ class _PrintedHingeRun(_LadmIteration):
 
     printed = True
 
-    def __init__(
-        self,
-        data: TaskData,
-        loss: Loss,
-        penalties: Sequence[Penalty],
-        fit_intercept: bool,
-    ) -> None:
-        super().__init__(data, loss, penalties, fit_intercept)
-        self.M = np.zeros_like(data.targets)
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.M = np.zeros_like(self.data.targets)
 
     def step(self) -> None:
         if self.observed is None:
@@ -797,19 +812,13 @@ class _AcceleratedRun(_PenalisedRun):
     The strongly convex dual of the loss allows it.
     """
 
-    def __init__(
-        self,
-        data: TaskData,
-        loss: Loss,
-        penalties: Sequence[Penalty],
-        fit_intercept: bool,
-    ) -> None:
-        super().__init__(data, loss, penalties, fit_intercept)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         # Weights of rows scale the loss; its curvature belongs to the heaviest row.
         largest_weight = 1.0
         if self.weights is not None:
             largest_weight = float(self.weights.max())
-        self.curvature = loss.curvature * largest_weight
+        self.curvature = self.loss.curvature * largest_weight
         self.mu = self.curvature
 
     def begin_at(self, parts: Array) -> None:
@@ -870,7 +879,6 @@ def _until_rule(
     run: _LadmIteration,
     eps: float,
     max_iter: int,
-    null: float,
     callback: Callback | None,
 ) -> SolverResult:
     slow = _slow_change(run, eps)
@@ -896,7 +904,7 @@ def _until_rule(
         run.adapt_mu(before, slow)
     gap = None
     if not run.constrained:
-        gap = relative_gap(objective[-1], run.dual(), null=null)
+        gap = relative_gap(objective[-1], run.dual(), null=UNIT_NULL)
     info = run.solver_info()
     if converged and not run.printed and gap is not None and gap > _FAR:
         converged = False
@@ -951,36 +959,3 @@ def _until_gap(run: _LadmIteration, eps: float, tracker: Tracker) -> SolverResul
 def _slow_change(run: _LadmIteration, eps: float) -> float:
     """Return mu times the change of the parts below which mu grows."""
     return _SLOW * eps * run.size * float(np.sqrt(run.tau))
-
-
-def _check_options(
-    variant: str,
-    form: str,
-    stop: str,
-    loss: Loss,
-    fit_intercept: bool,
-) -> None:
-    check_choice(
-        "variant",
-        variant,
-        "accelerated",
-        "balanced",
-        "corrected",
-        "sequential",
-        "paper",
-        "paper-past-zero",
-    )
-    check_choice("form", form, "eigenbasis", "paper")
-    check_choice("stop", stop, "paper", "gap")
-    printed = variant in ("paper", "paper-past-zero")
-    if printed and not isinstance(loss, SquaredLoss | SquaredHingeLoss):
-        raise ValueError(
-            "the paper's LADM has the squared or the squared hinge loss, not "
-            f"{type(loss).__name__}"
-        )
-    squared_only = printed or variant == "sequential"
-    if squared_only and fit_intercept and not isinstance(loss, SquaredLoss):
-        raise ValueError(
-            f"variant={variant!r} has intercepts with the squared loss only; use "
-            "variant='accelerated'"
-        )

@@ -444,12 +444,8 @@ def writing(target: Path | str, remedy: str) -> Iterator[None]:
     except BrokenPipeError:  # the reader of a pipe has exited: not an error of the disk
         raise
     except OSError as error:
-        raise unwritable(target, error, remedy) from error
-
-
-def unwritable(target: Path | str, error: OSError, remedy: str) -> UserError:
-    """Return what `writing` raises."""
-    return UserError(f"cannot write {target}: {error.strerror or error}", remedy)
+        message = f"cannot write {target}: {error.strerror or error}"
+        raise UserError(message, remedy) from error
 
 
 def is_json_number(value: object) -> bool:

@@ -157,9 +157,7 @@ INCOMPLETE = ".publish"
 
 
 @contextlib.contextmanager
-def publish(
-    folder: Path, obsolete: Iterable[str] = (), root: Path | None = None
-) -> Iterator[Path]:
+def publish(folder: Path, obsolete: Iterable[str] = ()) -> Iterator[Path]:
     """Give a new folder to write into, and move its files into `folder` at the end of
     the ``with`` block, all at once.
 
@@ -173,15 +171,13 @@ def publish(
     obsolete : iterable of str
         Files, by their paths inside the folder, that go when the new ones come, unless
         they are among these.
-    root : Path, optional
-        Folder that the user named, and that contains `folder`. Default: `folder`.
 
     Raises
     ------
     OSError
         If the files cannot be written, or a folder is in the place of one of them.
     UserError
-        If a link inside `root` stands for a folder that is written to.
+        If a link inside `folder` stands for a folder that is written to.
 
     Examples
     --------
@@ -194,7 +190,7 @@ def publish(
     >>> sorted(path.name for path in folder.iterdir())
     ['a.txt']
     """
-    make_folder(folder, root)
+    make_folder(folder)
     with temporary_folder(folder) as staging:
         yield staging
         moves: dict[Path, Path] = {}

@@ -149,11 +149,7 @@ for _tag, _pattern, _first in _RESOLVERS:
 
 
 class _Refused(Exception):
-    """A document that cannot be turned into plain data."""
-
-    def __init__(self, problem: YamlProblem) -> None:
-        super().__init__(problem.message)
-        self.problem = problem
+    """A document that cannot be turned into plain data; its argument is the problem."""
 
 
 def load_file(
@@ -168,23 +164,28 @@ def load_file(
         acceptable YAML.
     """
     display_name = name or str(path)
+    return load_text(read_yaml(path, display_name, error), display_name, error)
+
+
+def read_yaml(path: Path, name: str, error: type[UserError] = ConfigError) -> str:
+    """Return the text of a YAML file; parameters and errors as of `load_file`."""
     try:
         with open_regular(path) as stream:
             raw = stream.read(MAX_BYTES + 1)
     except IsADirectoryError:
-        raise error(f"{display_name}: is a folder, not a file") from None
+        raise error(f"{name}: is a folder, not a file") from None
     except OSError as problem:
-        raise error(f"{display_name}: cannot be read: {problem.strerror}") from None
+        raise error(f"{name}: cannot be read: {problem.strerror}") from None
     if len(raw) > MAX_BYTES:
         raise error(
-            f"{display_name}: more than {MAX_BYTES} bytes, which is the limit of a YAML file"
+            f"{name}: more than {MAX_BYTES} bytes, which is the limit of a YAML file"
         )
     try:
-        return load_text(raw.decode("utf-8-sig"), display_name, error)
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         line = raw[: problem.start].count(b"\n") + 1
         raise error(
-            f"{display_name}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})"
+            f"{name}:{line}:1: not UTF-8 text (byte {raw[problem.start]:#04x})"
         ) from None
 
 
@@ -224,7 +225,7 @@ def load_text(text: str, name: str, error: type[UserError] = ConfigError) -> Doc
     except yaml.YAMLError as problem:
         problems.append(_yaml_problem(problem, text))
     except _Refused as refusal:
-        problems.append(refusal.problem)
+        problems += refusal.args
     if problems:
         raise error(render(problems, document))
     return document

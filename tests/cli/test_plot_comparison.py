@@ -21,7 +21,7 @@ def comparison(tmp_path_factory):
     rows["school"] = np.repeat(["north", "south", "east", "west"], 24)
     rows["grade"] = rows.hours + rng.normal(size=96)
     rows.to_csv(root / "grades.csv", index=False)
-    options = "--target grade --task school --methods GraphMTL --splits 3 --repeats 1"
+    options = "--target grade --task school --methods GraphMTL --splits 3 --repeats 1 --folds 2"
     with contextlib.chdir(root):
         done = CliRunner().invoke(app, ["compare", "grades.csv", *options.split()])
     assert done.exit_code == 0, done.output

@@ -100,7 +100,7 @@ def test_another_width_changes_the_text(mtlrun, kept, monkeypatch):
     assert MARK not in mtlrun("reproduce", "table.yaml").stdout
 
 
-@pytest.mark.parametrize("name", ["sources", "version"])
+@pytest.mark.parametrize("name", ["sources", "installed_version"])
 def test_another_version_changes_the_text(mtlrun, kept, monkeypatch, name):
     monkeypatch.setattr(terminal_text, name, lambda *_: "another")
     assert mtlrun("reproduce", "table.yaml").stdout == kept

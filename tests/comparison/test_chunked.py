@@ -17,10 +17,9 @@ from mtlrun.chunks.compare import Chunked, candidate_of
 from mtlrun.chunks.summed import FoldSearch, SummedEvaluation, Training
 from mtlrun.chunks.sums import (
     Folds,
-    Products,
-    ScaledStatistics,
     Sums,
     add_up,
+    rows_of,
     statistics_of,
 )
 from mtlrun.chunks.table import ChunkedTable, chunk_files, fold_of
@@ -61,9 +60,9 @@ def write(folder, rows, kind="parquet", files=3):
 
 
 def read(folder, pool=None, folds=3, **roles):
-    table = ChunkedTable.of(chunk_files(folder), **roles)
-    sums = add_up(Products(), table, pool or Pool(), folds, 0, lambda text: None)
-    return table, *statistics_of(table, sums, folds)
+    table = ChunkedTable.of(chunk_files(folder), **roles, n_folds=folds)
+    sums = add_up(rows_of, table, pool or Pool(), lambda text: None)
+    return table, *statistics_of(table, sums)
 
 
 def same(actual, wanted):
@@ -109,8 +108,9 @@ def test_tasks_whose_rows_all_have_weight_0_are_named(tmp_path, kind):
     rows.loc[rows.store == "s2", "w"] = 0.0
     rows.loc[:9, "w"] = 0.0
     said = []
-    table = ChunkedTable.of(chunk_files(write(tmp_path, rows, kind)), **RAGGED)
-    data = Chunked.read(table, Pool(), 3, 0, said.append)
+    files = chunk_files(write(tmp_path, rows, kind))
+    table = ChunkedTable.of(files, **RAGGED, n_folds=3)
+    data = Chunked.read(table, Pool(), said.append)
     assert "s2" not in data.tasks
     assert f"{(rows.w == 0).sum()} rows of weight 0 left out" in data.notes
     (note,) = (note for note in data.notes if "s2" in note)
@@ -185,14 +185,13 @@ def test_a_fit_without_one_fold_equals_the_fit_to_the_remaining_rows(
     candidate = Candidate(
         "", family, "GraphMTL", {"tol": 1e-10} if family == MULTITASK else {}
     )
-    W, b, fitted = Training.of(sum(parts, parts[1]) - parts[1] - parts[1]).fit(
-        candidate, {"alpha": 30.0}
-    )
+    training = Training.of(sum(parts, parts[1]) - parts[1] - parts[1])
+    fit = training.fit(candidate, {"alpha": 30.0})
     if family == MULTITASK:
-        assert fitted.objective_[-1] == pytest.approx(
+        assert fit.model.objective_[-1] == pytest.approx(
             ready.estimator_.objective_[-1], rel=1e-8
         )
-    ours = np.asarray(train[list(table.features)]) @ W + b
+    ours = np.asarray(train[list(table.features)]) @ fit.coef + fit.intercept
     theirs = X @ np.broadcast_to(ready.coef_, (len(names), D)).T + ready.intercept_
     assert_allclose(ours, theirs, rtol=1e-5)
 
@@ -202,8 +201,8 @@ def test_gain_and_interval_from_sums_equal_those_from_rows(tmp_path, roles):
     rows = frame()
     rows.loc[::7, "y3"] = np.nan
     write(tmp_path, rows)
-    table = ChunkedTable.of(chunk_files(tmp_path), **roles)
-    data = Chunked.read(table, Pool(), 3, 0, lambda text: None)
+    table = ChunkedTable.of(chunk_files(tmp_path), **roles, n_folds=3)
+    data = Chunked.read(table, Pool(), lambda text: None)
     assert data.n_rows == N
     rng = np.random.default_rng(1)
     coef, intercept = (
@@ -274,8 +273,9 @@ def test_losses_of_inner_folds_add_up_to_the_inner_score(tmp_path, label):
     # Folds have about equally many rows of each task, so their means nearly agree.
     assert np.mean(losses) == pytest.approx(score, rel=0.05)
     training = Training.of(folds.without(0, 3))
-    W, b, _ = training.fit(candidate, params)
-    errors = parts[3].squared_errors(W, b) / folds.weights[3] / folds.scales
+    fit = training.fit(candidate, params)
+    errors = parts[3].squared_errors(fit.coef, fit.intercept)
+    errors = errors / folds.weights[3] / folds.scales
     assert losses[2] == pytest.approx(errors.mean())
 
 
@@ -558,5 +558,5 @@ def test_a_column_that_varies_by_rounding_alone_keeps_its_unit():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(size=30), 1e6 + 1e-6 * rng.normal(size=30)])
     statistics = TaskStatistics.of(X, X[:, 0], np.arange(30) % 2)
-    factors = ScaledStatistics.of(statistics).factors
+    factors = Training.of(statistics).factors
     assert_allclose(factors, [1 / X[:, 0].std(), 1.0])

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 import mtlrun
-from mtlrun.chunks.stored import read_folds, run_in_order
+from mtlrun.chunks.stored import read_folds
 from mtlrun.chunks.summed import Training
-from mtlrun.chunks.sums import Products, add_up, leaves_of, statistics_of
+from mtlrun.chunks.sums import add_up, leaves_of, rows_of, run_in_order, statistics_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.comparison.candidates import Candidate
 from mtlrun.comparison.verdict import INDEPENDENT
@@ -57,12 +57,13 @@ def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
 
 
 def test_stored_folds_equal_those_of_a_single_process(tmp_path):
-    table = ChunkedTable.of(chunk_files(write(tmp_path / "shops")), **SHARED)
-    sums = add_up(Products(), table, Pool(), 3, 0, lambda text: None)
-    parts, names = statistics_of(table, sums, 3)
+    files = chunk_files(write(tmp_path / "shops"))
+    table = ChunkedTable.of(files, **SHARED, n_folds=3)
+    sums = add_up(rows_of, table, Pool(), lambda text: None)
+    parts, names = statistics_of(table, sums)
     store = tmp_path / "store"
     store.mkdir()
-    _, folds, tasks = read_folds(table, store, Pool(2), 3, 0, lambda text: None)
+    _, folds, tasks = read_folds(table, store, Pool(2), lambda text: None)
     assert tasks == names
     assert not (store / "leaves").exists()
     for stored, part in zip(folds.parts, parts, strict=True):
@@ -91,9 +92,10 @@ def test_a_worker_passes_on_user_errors():
 
 
 def test_each_training_part_is_decomposed_once(tmp_path, monkeypatch):
-    table = ChunkedTable.of(chunk_files(write(tmp_path / "shops")), **RAGGED)
-    sums = add_up(Products(), table, Pool(), 3, 0, lambda text: None)
-    parts, _ = statistics_of(table, sums, 3)
+    files = chunk_files(write(tmp_path / "shops"))
+    table = ChunkedTable.of(files, **RAGGED, n_folds=3)
+    sums = add_up(rows_of, table, Pool(), lambda text: None)
+    parts, _ = statistics_of(table, sums)
     decomposed = []
     eigh = np.linalg.eigh
 

@@ -307,8 +307,9 @@ def test_weights_of_chunks_have_mean_1_over_all_files(tmp_path):
     rows = table(n=240).drop(columns="color")
     rows.head(120).to_csv(tmp_path / "a.csv", index=False)
     rows.tail(120).assign(w=9.0).to_csv(tmp_path / "b.csv", index=False)
-    chunks = ChunkedTable.of(chunk_files(tmp_path), target="y", task="t", weight="w")
-    data = Chunked.read(chunks, Pool(), 3, 0, lambda text: None)
+    files = chunk_files(tmp_path)
+    chunks = ChunkedTable.of(files, target="y", task="t", weight="w", n_folds=3)
+    data = Chunked.read(chunks, Pool(), lambda text: None)
     assert data.folds.whole.weight.sum() == pytest.approx(240)
     mean = (rows.w.head(120).sum() + 9 * 120) / 240
     assert data.table.weight_unit == pytest.approx(mean)

@@ -156,9 +156,10 @@ def test_chunks_match_columns_in_every_normal_form(tmp_path):
     frame.to_parquet(tmp_path / "t.parquet")
     frame.to_csv(tmp_path / "t.csv", index=False)
     for name in ("t.parquet", "t.csv"):
-        chunked = ChunkedTable.of([tmp_path / name], target="y ", task="task")
+        files = [tmp_path / name]
+        chunked = ChunkedTable.of(files, target="y ", task="task", n_folds=2)
         assert chunked.features == (COMPOSED,)
-        (chunk,) = chunked.chunks(tmp_path / name, 2, 0)
+        (chunk,) = chunked.chunks(tmp_path / name)
         assert chunk.Z.shape == (3, 48)
 
 

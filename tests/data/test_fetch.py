@@ -322,10 +322,10 @@ def test_a_server_that_sends_a_byte_now_and_then_times_out(
             head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
         handler.wfile.write(head)
         with contextlib.suppress(OSError):
-            while not server.stop.wait(0.1):
+            while not server.stop.wait(0.02):
                 handler.wfile.write(b"x")
 
-    text = failure(tmp_path, server.url("/slow", drip), timeout=0.5)
+    text = failure(tmp_path, server.url("/slow", drip), timeout=0.1)
     assert "/slow: timed out" in text
 
 

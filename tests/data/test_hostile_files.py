@@ -331,7 +331,7 @@ def test_nothing_in_the_package_unpickles_files() -> None:
         "yaml.full_load",
     ]
     # Messages between processes of a run, through private pipes and sockets.
-    between_processes = {"serving.py", "worker.py"}
+    between_processes = {"worker.py"}
     for path in package.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
         if path.parent.name == "parallel" and path.name in between_processes:

@@ -324,14 +324,9 @@ def test_folders_name_columns(tmp_path):
         (tmp_path / f"store={store}").mkdir()
         BASE.to_csv(tmp_path / f"store={store}" / "part.csv", index=False)
     files = chunk_files(tmp_path)
-    table = ChunkedTable.of(files, target="y", task="store")
+    table = ChunkedTable.of(files, target="y", task="store", n_folds=3)
     assert sorted(
-        {
-            name
-            for file in files
-            for chunk in table.chunks(file, 3, 0)
-            for name in chunk.names
-        }
+        {name for file in files for chunk in table.chunks(file) for name in chunk.names}
     ) == ["01", "1"]
 
 

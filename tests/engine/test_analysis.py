@@ -113,24 +113,24 @@ def test_functions_without_a_declaration_may_return_anything(walks, path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error"),
+    ("quantities", "options", "error"),
     [
-        (({"a": "b"}, ["c"]), ValueError),
-        (({"a": "b"}, (), ["c"]), ValueError),
-        (({"a": "b"}, (), (), True, (), 6, (), (), "", {"c": "d"}), ValueError),
-        ((["a"],), TypeError),
+        ({"a": "b"}, {"lower": ["c"]}, ValueError),
+        ({"a": "b"}, {"higher": ["c"]}, ValueError),
+        ({"a": "b"}, {"labels": {"c": "d"}}, ValueError),
+        (["a"], {}, TypeError),
     ],
 )
-def test_a_declaration_must_be_consistent(arguments, error):
+def test_a_declaration_must_be_consistent(quantities, options, error):
     with pytest.raises(error, match="quantities"):
-        Declaration(*arguments)
+        Declaration(quantities, **options)
 
 
 def test_the_decorator_leaves_the_function_unchanged():
     def function(dataset, *, seed): ...
 
     assert analysis({"a": "b"}, lower=["a"])(function) is function
-    assert function.declaration == Declaration({"a": "b"}, ["a"])
+    assert function.declaration == Declaration({"a": "b"}, lower=["a"])
 
 
 def test_quantities_are_listed_without_importing_numpy():

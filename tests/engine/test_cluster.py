@@ -17,7 +17,7 @@ import pandas as pd
 import pytest
 from joblib import parallel_config
 
-from mtlrun.chunks.sums import Products, Sums, add_up, sums_of
+from mtlrun.chunks.sums import Sums, add_up, rows_of, sums_of
 from mtlrun.chunks.table import ChunkedTable, chunk_files
 from mtlrun.data import load_dataset
 from mtlrun.engine.run import run
@@ -204,18 +204,18 @@ def test_sums_over_files_survive_the_loss_of_a_worker_to_the_last_digit(
         rows.assign(task=rng.integers(3, size=2000)).to_csv(
             tmp_path / f"{k:02}.csv", index=False
         )
-    table = ChunkedTable.of(chunk_files(tmp_path), target="y", task="task")
+    table = ChunkedTable.of(chunk_files(tmp_path), target="y", task="task", n_folds=5)
     progress, heard = KillOne(cluster, after=2), []
 
     def say(text):
         heard.append(text)
         progress.job("", "", 0.0, "")
 
-    far = add_up(Products(), table, Pool(backend="dask", scheduler=cluster), 5, 0, say)
+    far = add_up(rows_of, table, Pool(backend="dask", scheduler=cluster), say)
     assert progress.pid is not None
     near = Sums()
     for file in table.files:
-        near.merge(sums_of(Products(), table, [file], 5, 0))
+        near.merge(sums_of(rows_of, table, [file]))
     assert far.rows == 24000
     assert far.counts == near.counts
     for key, product in near.products.items():

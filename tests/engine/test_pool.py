@@ -12,7 +12,7 @@ import time
 import pytest
 
 from mtlrun.errors import ConfigError, DataError, UnknownNameError
-from mtlrun.parallel import serving
+from mtlrun.parallel import worker
 from mtlrun.parallel.outcome import attempt
 from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.status import DIVERGED, FAILED, OK, TIMEOUT
@@ -140,7 +140,7 @@ def test_an_error_is_one_line_of_at_most_500_characters():
 
 def grow():
     """Report the memory of a process as grown too much."""
-    serving.WORKER_MAX_GROWTH_BYTES = -1
+    worker.WORKER_MAX_GROWTH_BYTES = -1
     return os.getpid()
 
 
@@ -165,16 +165,16 @@ def allocate(n_bytes):
 
 
 def test_a_process_is_replaced_after_growing_by_a_gigabyte(monkeypatch):
-    monkeypatch.setattr("mtlrun.parallel.serving.WORKER_MAX_GROWTH_BYTES", 1 << 26)
+    monkeypatch.setattr("mtlrun.parallel.worker.WORKER_MAX_GROWTH_BYTES", 1 << 26)
     requests = io.BytesIO()
     for n_bytes in (1, 1 << 25, 1 << 27):
-        serving.send(requests, serving.dumps((attempt, (allocate, n_bytes))))
+        worker.send(requests, worker.dumps((attempt, (allocate, n_bytes))))
     requests.seek(0)
     replies = io.BytesIO()
-    serving.serve(requests, replies)
+    worker.serve(requests, replies)
     replies.seek(0)
-    assert pickle.loads(serving.receive(replies)) == os.getpid()
-    has_grown = [pickle.loads(serving.receive(replies))[1] for _ in range(3)]
+    assert pickle.loads(worker.receive(replies)) == os.getpid()
+    has_grown = [pickle.loads(worker.receive(replies))[1] for _ in range(3)]
     HELD.clear()
     assert has_grown == [False, False, sys.platform == "linux"]
 
@@ -260,7 +260,7 @@ def test_work_continues_after_the_fork_server_dies():
         ((_, server_pid),) = set(values(pool, held, 2))
         os.kill(server_pid, signal.SIGKILL)
         # Processes forked by the server end within seconds.
-        time.sleep(2 * serving.PARENT_CHECK_S)
+        time.sleep(2 * worker.PARENT_CHECK_S)
         outcomes = [
             outcome for _, outcome in pool.run(held, [(i, ()) for i in range(8)])
         ]
@@ -297,12 +297,12 @@ def separate_workers(n_workers):
 
 @pytest.mark.parametrize("server", [None, "forks"])
 def test_printed_output_of_a_job_is_not_taken_for_its_result(server):
-    worker = Worker(server and ForkServer())
+    separate = Worker(server and ForkServer())
     try:
-        assert worker.call(attempt, print, "words").status == OK
-        assert worker.call(attempt, abs, -1).value == 1
+        assert separate.call(attempt, print, "words").status == OK
+        assert separate.call(attempt, abs, -1).value == 1
     finally:
-        close_workers([worker])
+        close_workers([separate])
 
 
 def test_a_signal_that_ends_a_worker_is_named():

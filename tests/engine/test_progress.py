@@ -8,7 +8,6 @@ from mtlrun.parallel.progress import (
     LiveProgress,
     PlainProgress,
     Progress,
-    cell_line,
     make_progress,
 )
 
@@ -71,4 +70,8 @@ def test_the_display_fits_the_terminal(monkeypatch, environment, stream, expecte
 
 
 def test_long_durations_have_no_decimals():
-    assert cell_line(7, 9, "x", "ok", 1234.56, "") == "[7/9] x  ok  1235 s"
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.start(9)
+    progress.job("x", "ok", 1234.56, "")
+    assert stream.getvalue() == "[1/9] x  ok  1235 s\n"

@@ -1,6 +1,5 @@
 """All models with a composed penalty: objectives, gaps, layouts, weights, paths."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -293,15 +292,6 @@ def test_a_path_with_warm_starts_gives_the_same_models_in_fewer_iterations(model
         cold[-1].objective_[-1], rel=2e-6
     )
     assert admm.fit(X, Y).n_iter_ <= 20
-
-
-def test_fitted_models_can_be_pickled():
-    X, Y = problem()
-    for model in REGRESSORS:
-        fitted = clone(model).set_params(warm_start=True).fit(X, Y)
-        assert_allclose(
-            pickle.loads(pickle.dumps(fitted)).predict(X), fitted.predict(X)
-        )
 
 
 # ---------------------------------------------------------------- corners

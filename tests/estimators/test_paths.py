@@ -108,6 +108,28 @@ def test_targets_may_be_columns_in_any_order():
     assert_allclose(named.scores_path_, expected)
 
 
+def test_folds_shrink_intercepts_like_the_model():
+    data, folds = rows("ragged", paths.TraceNormMTLCV)
+    options = {"intercepts": "shrunken", "cv": folds[:2], **TIGHT}
+    model = paths.TraceNormMTLCV(alphas=3, min_ratio=0.05, **options).fit(**data)
+    expected = searched(model, data, folds[:2])
+    assert_allclose(model.scores_path_, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["ragged", "masked"])
+def test_classes_are_balanced_in_the_training_rows_of_each_fold(layout):
+    data, folds = rows(layout, paths.TraceNormMTLClassifierCV)
+    folds = folds[:2]
+    weights = np.random.default_rng(2).random(90) + 0.1
+    options = {"class_weight": "balanced", "loss": "squared", **TIGHT}
+    model = paths.TraceNormMTLClassifierCV(
+        alphas=[6.0, 3.0], cv=folds, scoring="log_loss", **options
+    )
+    model.fit(**data, sample_weight=weights)
+    expected = searched(model, data, folds, weights)
+    assert_allclose(model.scores_path_, -expected, rtol=1e-3)
+
+
 @pytest.mark.every(3)
 @pytest.mark.parametrize(
     "options", [{}, {"fit_intercept": False}, {"solver": "fista"}, {"scoring": "r2"}]

@@ -12,7 +12,16 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
-from mtlrun.estimators.baselines import PerTask, takes_task_id
+from mtlrun.estimators import IndependentLogisticCV, TraceNormMTLClassifier
+from mtlrun.estimators.baselines import (
+    CalibratedTasks,
+    LastValue,
+    PerTask,
+    ScaledTargets,
+    TaskFeature,
+    TaskMean,
+    takes_task_id,
+)
 from mtlrun.estimators.tuned import TunedKernelRidge, TunedLogistic, TunedRidge
 
 
@@ -214,6 +223,62 @@ def test_tuned_logistic_selects_the_best_strength_and_handles_rare_labels():
     )
     rare = TunedLogistic(alphas).fit(X, np.where(np.arange(60) == 7, 1.0, -1.0))
     assert rare.alpha_ == 1.0
+
+
+FORMS = {
+    "list": lambda X: X.tolist(),
+    "frame": lambda X: pd.DataFrame(X, index=np.argsort(X[:, 0]), dtype="Float64"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::mtlrun.estimators.inputs.UnlikelyInputWarning")
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("layout", ["ragged", "shared"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        CalibratedTasks(TraceNormMTLClassifier()),
+        IndependentLogisticCV(),
+        LastValue(),
+        ScaledTargets(Ridge()),
+        TaskFeature(LogisticRegression()),
+        TaskMean(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_wrappers_and_baselines_read_any_table(model, layout, form):
+    X, y, ids = _ragged()
+    labels = np.where(y > 0, 1.0, -1.0)
+    positions = {"task_id": ids}
+    named = {"task_id": pd.Series(ids, index=np.argsort(y))}
+    if layout == "shared":
+        labels = np.column_stack([labels, np.where(X[:, 0] > 0, 1.0, -1.0)])
+        positions = {}
+        named = {}
+    expected = model.fit(X, labels, **positions).predict(X, **positions)
+    table = FORMS[form](X)
+    predicted = model.fit(table, labels, **named).predict(table, **named)
+    assert_allclose(predicted, expected)
+
+
+def test_scaled_targets_keep_their_names():
+    X, y, _ = _ragged()
+    Y = pd.DataFrame({"flow": y, "area": X[:, 0]})
+    model = ScaledTargets(PerTask(Ridge())).fit(X, Y)
+    assert model.tasks_.tolist() == ["flow", "area"]
+    areas = model.predict(X, task_id=["area"] * len(y))
+    assert_allclose(areas, model.predict(X)[:, 1])
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [False, True], [3, 7]])
+@pytest.mark.parametrize("wrapper", [PerTask, TaskFeature])
+def test_labels_of_any_type_are_predicted_for_known_and_unknown_tasks(wrapper, labels):
+    X, y, ids = _ragged()
+    y = np.array(labels)[(y > 0).astype(int)]
+    model = wrapper(LogisticRegression(), unseen="mean").fit(X, y, task_id=ids)
+    predicted = model.predict(X, task_id=np.where(ids == "a", "new", ids))
+    assert predicted.dtype == y.dtype
+    assert np.mean(predicted == y) > 0.9
 
 
 def test_rows_of_an_unknown_task_get_the_mean_of_all_models():

@@ -32,31 +32,6 @@ def models(solver="auto"):
 
 
 @pytest.mark.cover
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("model", models(), ids=lambda m: type(m).__name__)
-@pytest.mark.parametrize("sparse", [False, True])
-def test_non_finite_values_are_rejected(model, value, sparse):
-    X, Y = problem()
-    spoiled = X.copy()
-    spoiled[3, 2] = value
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        model.fit(sp.csr_array(spoiled) if sparse else spoiled, Y)
-    with pytest.raises(ValueError, match=r"NaN|infinity"):
-        model.fit(X, np.where(np.arange(20) == 4, value, Y[:, 0]))
-    if np.isinf(value):  # A NaN in a matrix of targets is a missing target.
-        with pytest.raises(ValueError, match="infinity"):
-            model.fit(X, np.where(np.arange(20)[:, None] == 4, value, Y))
-
-
-@pytest.mark.parametrize("model", models(), ids=lambda m: type(m).__name__)
-def test_a_task_without_targets_is_rejected(model):
-    X, Y = problem()
-    Y[:, 2] = np.nan
-    with pytest.raises(ValueError, match=r"task 2 has no"):
-        model.fit(X, Y)
-
-
-@pytest.mark.cover
 @pytest.mark.parametrize(
     ("params", "message"),
     [

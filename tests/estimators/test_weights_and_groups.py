@@ -1,6 +1,7 @@
 """Weights and groups in baselines, wrappers and models with built-in tuning."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -21,6 +22,7 @@ from mtlrun.estimators import (
 )
 from mtlrun.estimators.baselines import (
     CalibratedTasks,
+    LastValue,
     PerTask,
     ScaledTargets,
     TaskFeature,
@@ -135,6 +137,24 @@ def test_a_weight_of_k_equals_k_rows(name):
     )
     fitted = model.fit(X, y, task_id=tasks, sample_weight=weights)
     assert fitted.predict(X, task_id=tasks) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_weights_of_entries_belong_to_the_columns_of_their_names(name):
+    X, y, _, weights = rows()
+    Y = pd.DataFrame({"flow": y, "area": X[:, 1], "depth": X[:, 2] + y})
+    W = pd.DataFrame({"flow": weights, "area": weights[::-1], "depth": y**2})
+    model = PLAIN[name]
+    expected = model.fit(X, Y.to_numpy(), sample_weight=W.to_numpy()).predict(X)
+    model.fit(X, Y, sample_weight=W[["depth", "flow", "area"]])
+    assert model.predict(X) == pytest.approx(expected, abs=1e-9)
+
+
+def test_last_values_at_the_same_time_are_averaged_by_their_weights():
+    times = np.array([[0.0], [1.0], [1.0]])
+    model = LastValue(drift=True)
+    model.fit(times, [1.0, 2.0, 4.0], sample_weight=[1, 1, 3])
+    assert model.predict([[1.0], [2.0]]).tolist() == [3.5, 6.0]
 
 
 @pytest.mark.parametrize(

@@ -89,3 +89,11 @@ def test_with_fetr_curves_are_learned():
 def test_invalid_parameters_are_reported(params, message):
     with pytest.raises(ValueError, match=message):
         FourierFeatures(**params).fit(np.zeros((2, 2)))
+
+
+def test_orthogonal_frequencies_have_any_sign():
+    signs = set()
+    for seed in range(20):
+        features = FourierFeatures(2, gamma=0.5, random_state=seed).fit(np.ones((2, 2)))
+        signs.add(np.sign(features.frequencies_[0, 0]))
+    assert signs == {-1.0, 1.0}

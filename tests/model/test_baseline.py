@@ -7,6 +7,7 @@ import pytest
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 
 from mtlrun.data.dataset import Dataset
+from mtlrun.data.splits import WEIGHT
 from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.job import Scoring
 from mtlrun.engine.record import SearchResult
@@ -45,7 +46,7 @@ RESULT = {
         "per_task": {"rmse": [1.0, 2.0], "r2": [-0.1, -0.1]},
     },
     "counts": {"n_tasks": 2, "undefined_rmse": 0, "undefined_r2": 0},
-    "per_task": {"rmse": [1.5, 2.5], "r2": [0.2, 0.4]},
+    "per_task": {"rmse": [0.5, 2.5], "r2": [0.2, 0.4]},
     "seconds": {"fit": 0.5},
 }
 TESTED = [("north", np.arange(3.0), np.ones(3)), ("south", np.arange(4.0), np.ones(4))]
@@ -73,6 +74,17 @@ def test_the_baseline_of_numbers_is_the_training_mean_of_each_task(rng):
         assert per_task["mse"][t] == pytest.approx(mean_squared_error(truth, mean))
         assert per_task["r2"][t] == pytest.approx(r2_score(truth, mean))
     assert scores["metrics"]["mse"] == pytest.approx(np.mean(scores["per_task"]["mse"]))
+
+
+def test_the_baseline_is_the_weighted_mean(rng):
+    y = rng.normal(size=24)
+    weights = rng.uniform(1, 9, size=24)
+    _, scores = scores_of(
+        ("mse",), y=y, task_type="regression", source={WEIGHT: weights}
+    )
+    mean = np.average(y[TRAIN], weights=weights[TRAIN])
+    expected = np.average((y[TEST] - mean) ** 2, weights=weights[TEST])
+    assert scores["metrics"]["mse"] == pytest.approx(expected)
 
 
 def test_missing_values_of_several_targets_are_left_out_of_the_mean(rng):
@@ -165,7 +177,7 @@ def test_every_score_has_its_baseline_next_to_it():
         [0.3, -0.1, BETTER],
     ]
     (north, south) = task_table(read_fields(TrainingResult, RESULT), TESTED).rows
-    assert north == ["north", 3, 1.5, 1.0, 0.2, -0.1, WORSE]
+    assert north == ["north", 3, 0.5, 1.0, 0.2, -0.1, BETTER]
     assert south[-1] == WORSE
 
 

@@ -12,6 +12,8 @@ import mtlrun
 from mtlrun.cli.app import app
 from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import UnknownNameError, UserError
+from mtlrun.estimators import SmoothMTL
+from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.features.table import TableFeatures
 from mtlrun.model.curves import (
     ModelCurves,
@@ -34,7 +36,8 @@ def milk_table(with_gaps=False):
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(5), 12)
     days = rng.uniform(100, 300, size=task.size)
-    liters = 4000 + 300 * np.sin(days / 40) + 100 * task + 20 * rng.normal(size=60)
+    level = 100 * np.array([3, 0, 4, 1, 2])[task]
+    liters = 4000 + 300 * np.sin(days / 40) + level + 20 * rng.normal(size=60)
     table = pd.DataFrame({"day": days, "liters": liters})
     table["farm"] = [FARMS[t] for t in task]
     if with_gaps:
@@ -110,16 +113,17 @@ def test_the_curve_of_a_task_equals_the_predictions_of_the_model(folder):
     # Bands are narrower than intervals of new targets, which include noise.
     noise = model.deviations(*model.read(rows))
     assert ((curve.high - curve.low) / (2 * 1.96) < noise).all()
+    estimator = innermost(model.estimator)
+    low, high = estimator.partial_dependence(0, task=estimator.tasks_[2]).interval(0.95)
+    width = model.estimator.scale_ * (high - low)
+    np.testing.assert_allclose(curve.high - curve.low, width)
 
 
 def test_all_panels_share_one_axis_that_shows_every_band(folder):
     picture = curve_picture(folder, load_model(folder), "day")
-    assert [panel.name for panel in picture.panels] == [
-        "all tasks",
-        "farm a",
-        "farm c",
-        "farm e",
-    ]
+    # The lowest, the middle and the highest curve
+    names = ["all tasks", "farm b", "farm e", "farm c"]
+    assert [panel.name for panel in picture.panels] == names
     axes = draw(picture)
     ends = {one.get_ylim() for one in axes}
     ((low, high),) = ends
@@ -180,9 +184,9 @@ def test_a_run_has_no_columns(tmp_path):
 
 
 def fitted_model(X, y, step=None, **facts):
-    """Return a model of two targets on the same rows."""
+    """Return a model of two targets on the same rows, in units of their own."""
     features = X if step is None else step.fit_transform(X)
-    estimator = mtlrun.estimators.SmoothMTL(task_parts=("level", "smooth"))
+    estimator = ScaledTargets(SmoothMTL(task_parts=("level", "smooth")))
     estimator.fit(features, y)
     details = {
         "task_type": "regression",
@@ -202,15 +206,44 @@ def shared_rows():
     return X, y + 0.1 * rng.normal(size=y.shape)
 
 
-def test_targets_on_the_same_rows_have_panels_with_separate_axes(shared_rows):
-    picture = curve_picture("", fitted_model(*shared_rows), "b")
+@pytest.fixture(scope="module")
+def shared_model(shared_rows):
+    return fitted_model(*shared_rows)
+
+
+def test_targets_on_the_same_rows_have_panels_with_separate_axes(shared_model):
+    picture = curve_picture("", shared_model, "b")
     assert [panel.name for panel in picture.panels] == ["fat", "water"]
     assert not picture.shares_axes
+    # Each curve is in the unit of its target.
+    fat, water = (
+        np.transpose(panel.lines["multi-task"])[1] for panel in picture.panels
+    )
+    assert np.abs(fat).max() < 2
+    assert 109 < water.min() < water.max() < 121
+
+
+def test_shares_of_the_variance_are_means_over_the_targets(shared_model, monkeypatch):
+    shares = {"common": np.array([0.1, 0.5]), "noise": np.array([0.004, 0.002])}
+    estimator = innermost(shared_model.estimator)
+    monkeypatch.setattr(estimator, "variance_shares_", shares, raising=False)
+    assert variances_line(shared_model).split(": ")[1] == "common 30%"
+
+
+def test_the_axis_of_labels_names_the_label_with_positive_log_odds(folder):
+    model = load_model(folder)
+    labels = {"task_type": "binary", "labels": {"liters": ["few", "many"]}}
+    model = Model(model.estimator, model.step, model.about | labels)
+    assert (
+        ModelCurves(folder, model, "day").quantity(None) == "log-odds of liters = many"
+    )
 
 
 @pytest.mark.parametrize("step", [None, MinMaxScaler(), TableFeatures()])
-def test_curves_are_drawn_at_values_of_the_column(shared_rows, step):
-    model = fitted_model(*shared_rows, step)
+def test_curves_are_drawn_at_values_of_the_column(shared_rows, shared_model, step):
+    model = shared_model
+    if step is not None:
+        model = fitted_model(*shared_rows, step)
     values = ModelCurves("", model, "b").original_values()
     # Each row occurs once per target.
     expected = np.quantile(shared_rows[0][:, 1], [0.02, 0.98])
@@ -223,9 +256,9 @@ def test_features_that_mix_columns_are_rejected(shared_rows):
     assert "table" in caught.value.remedy
 
 
-def test_columns_without_names_are_numbered(shared_rows):
+def test_columns_without_names_are_numbered(shared_model):
     inputs = {"n_features": 2, "names": []}
-    model = fitted_model(*shared_rows, input=inputs)
+    model = Model(shared_model.estimator, None, shared_model.about | {"input": inputs})
     assert curve_picture("", model, "1").x_axis == "1"
     with pytest.raises(UnknownNameError):
         ModelCurves("", model, "2")
@@ -268,8 +301,9 @@ def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
     assert clear.sum() > 5
 
 
-def test_names_of_tasks_may_contain_commas(shared_rows):
-    model = fitted_model(*shared_rows, tasks=["fat, dry", "water"])
+def test_names_of_tasks_may_contain_commas(shared_model):
+    facts = shared_model.about | {"tasks": ["fat, dry", "water"]}
+    model = Model(shared_model.estimator, None, facts)
     curves = ModelCurves("", model, "a")
     assert checked_tasks(["fat, dry", "water"], curves.tasks) == [0, 1]
     model.facts = {**model.facts, "tasks": ["fat", "water"]}

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import mtlrun
 from mtlrun.cli.app import app
+from mtlrun.engine.evaluation import innermost
 from mtlrun.errors import DataError, UnknownNameError, UserError
 from mtlrun.model.curves import ModelCurves, checked_tasks
 from mtlrun.model.files import load_model
@@ -20,9 +21,11 @@ FAST = {"splits": 2, "repeats": 1, "folds": 2}
 
 
 def plants(n_tasks=8, n=12):
-    """Return heights of plants in beds; the last bed has three plants."""
+    """Return heights of plants in beds; the last bed has four plants, as many as
+    coefficients.
+    """
     rng = np.random.default_rng(0)
-    sizes = [n] * (n_tasks - 1) + [3]
+    sizes = [n] * (n_tasks - 1) + [4]
     bed = np.repeat(np.arange(n_tasks), sizes)
     table = pd.DataFrame({"water": rng.uniform(0, 10, len(bed))})
     table["light"] = rng.normal(size=len(bed))
@@ -90,13 +93,21 @@ def test_the_separate_line_is_least_squares_and_the_pooled_one_of_all_rows(tmp_p
     # The band is that of the line, not of new rows around it.
     residuals = table.height - result.predict(table)
     assert (high - low).min() < 2 * residuals.std()
+    rows = result.model.read(pd.DataFrame({"water": x, "bed": "bed 1"}))
+    estimator = innermost(result.model.estimator)
+    noise = estimator.noise_variance_ * result.model.estimator.scale_**2
+    variance = result.model.deviations(*rows) ** 2 - noise
+    assert_allclose(high - low, 2 * 1.96 * np.sqrt(variance))
 
 
 def test_a_task_with_few_rows_has_no_line_of_its_own(grown):
     result, _ = grown
-    (panel,) = task_picture(result.model, result.dataset, "water", ["bed 7"]).panels
-    assert panel.lines["separate"] == []
-    assert panel.lines["multi-task"]
+    panels = task_picture(result.model, result.dataset, "water").panels
+    # Six tasks, the smallest first.
+    assert [panel.name[-1] for panel in panels] == list("702356")
+    assert panels[0].lines["separate"] == []
+    assert panels[0].lines["multi-task"]
+    assert all(panel.lines["separate"] for panel in panels[1:])
 
 
 @pytest.mark.rendered

@@ -15,7 +15,7 @@ PENALTIES = [
     ClusterNorm(0.7, 6, 0.5, 1.0, 6.0),
     ClusterNorm(0.7, 3, 0.5, 2.0, 2.0),
     GroupTrace(0.3, ((0, 2, 3), (1,), (4, 5))),
-    FeatureClusters(0.2, 0.4),
+    FeatureClusters(0.05, 0.4),
 ]
 
 

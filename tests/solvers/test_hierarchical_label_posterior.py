@@ -10,7 +10,7 @@ from scipy.special import expit
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import can_differ, standardized, varies_within
 from mtlrun.solvers.hierarchical.label_posterior import averaged_odds
-from mtlrun.solvers.hierarchical.logistic import Laplace, rows_of
+from mtlrun.solvers.hierarchical.logistic import Laplace, Prices, rows_of
 from mtlrun.solvers.hierarchical.marginal import cholesky_of_one_plus
 from mtlrun.solvers.hierarchical.separation import separating_columns
 
@@ -29,7 +29,8 @@ def laplace(X, y, ids, weights=None, columns=None):
     """Return the criterion, with columns standardized like those of another table."""
     data = TaskData.from_stacked(X, y, ids, weights=weights)
     scaled = columns or standardized(data, True)
-    m = Laplace(rows_of(data, scaled), data.n_tasks, np.arange(3), 0.1)
+    rows = rows_of(data, scaled)
+    m = Laplace(rows, data.n_tasks, np.arange(3), Prices.equal(0.1, 3))
     return m, scaled
 
 

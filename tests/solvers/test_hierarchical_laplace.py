@@ -19,6 +19,7 @@ from mtlrun.solvers.hierarchical.compress import standardized
 from mtlrun.solvers.hierarchical.logistic import (
     Laplace,
     LogisticProblem,
+    Prices,
     fit_logistic,
     pooled,
     predicts_better,
@@ -40,10 +41,9 @@ def problem(X, y, ids, *, random=None, ridge=0.0, weights=None, **options):
     data = TaskData.from_stacked(X, np.where(y > 0, 1.0, -1.0), ids, weights=weights)
     p = X.shape[1] + 1
     random = np.arange(p) if random is None else np.array(random)
-    return LogisticProblem(
-        Laplace(rows_of(data, standardized(data, True)), data.n_tasks, random, ridge),
-        **options,
-    )
+    rows = rows_of(data, standardized(data, True))
+    m = Laplace(rows, data.n_tasks, random, Prices.equal(ridge, p))
+    return LogisticProblem(m, **options)
 
 
 def criterion(layout, random):
@@ -57,7 +57,8 @@ def criterion(layout, random):
     if layout == "masked":
         Y[np.random.default_rng(3).random(Y.shape) < 0.3] = np.nan
     data = TaskData.from_matrix(np.random.default_rng(4).normal(size=(12, 2)), Y)
-    return Laplace(rows_of(data, standardized(data, True)), 4, np.array(random), 0.3)
+    rows = rows_of(data, standardized(data, True))
+    return Laplace(rows, 4, np.array(random), Prices.equal(0.3, 3))
 
 
 # ---------------------------------------------------------------- value and derivatives
@@ -247,7 +248,8 @@ def test_standard_deviations_are_those_of_the_joint_curvature():
     X, y, ids = table(T=5, rows=(2, 8))
     data = TaskData.from_stacked(X, np.where(y > 0, 1.0, -1.0), ids)
     n_tasks = data.n_tasks + 1
-    m = Laplace(rows_of(data, standardized(data, True)), n_tasks, np.arange(3), 0.0)
+    rows = rows_of(data, standardized(data, True))
+    m = Laplace(rows, n_tasks, np.arange(3), Prices.equal(0.0, 3))
     Theta = np.diag([0.8, 0.5, 1.5]) + 0.2
     value = m(np.array([0.3, 1.0, -0.5]), Theta)
     A = np.column_stack([np.ones(len(y)), (X - X.mean(axis=0)) / X.std(axis=0)])

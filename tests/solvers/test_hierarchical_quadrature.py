@@ -16,6 +16,7 @@ from mtlrun.solvers.hierarchical.label_posterior import normal_averaged_odds
 from mtlrun.solvers.hierarchical.logistic import (
     Laplace,
     LogisticProblem,
+    Prices,
     fit_logistic,
     rows_of,
 )
@@ -43,7 +44,8 @@ def table(seed=0, T=12, rows=(1, 5), sd=2.0, mean=-1.0):
 def laplace(X, y, ids, random, ridge=0.0, weights=None):
     data = TaskData.from_stacked(X, np.where(y > 0, 1.0, -1.0), ids, weights=weights)
     rows = rows_of(data, standardized(data, True))
-    return Laplace(rows, data.n_tasks, np.array(random), ridge)
+    prices = Prices.equal(ridge, X.shape[1] + 1)
+    return Laplace(rows, data.n_tasks, np.array(random), prices)
 
 
 def placed(m, mu, Theta):

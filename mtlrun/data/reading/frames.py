@@ -173,7 +173,6 @@ def plain_ids(values: Any) -> Array:
         coarse = ids.astype("datetime64[us]")
         if (pd.isna(ids) | (coarse == ids)).all():
             return coarse
-        return ids
     return ids
 
 

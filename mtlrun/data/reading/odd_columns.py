@@ -53,16 +53,13 @@ class OddCell:
     others: str = ""
 
 
-def mixed_cell(typed: pd.Series, column: pd.Series) -> OddCell | None:
+def mixed_cell(cells: Names) -> OddCell | None:
     """Return the rarer kind of cell of a column of numbers and words, else None."""
-    if is_numeric_dtype(typed):
-        return None
-    column_names = Names.of(column)
-    texts = pd.Series(column_names.names, dtype=object)
+    texts = pd.Series(cells.names, dtype=object)
     numbers = pd.to_numeric(texts, errors="coerce").notna().to_numpy()
     if numbers.all() or not numbers.any():
         return None
-    codes = column_names.codes
+    codes = cells.codes
     # Code -1 of a missing cell takes the last entry.
     is_a_number = np.append(numbers, False)[codes]
     is_a_word = (codes >= 0) & ~is_a_number
@@ -73,26 +70,21 @@ def mixed_cell(typed: pd.Series, column: pd.Series) -> OddCell | None:
         common = is_a_number
     row = int(np.argmax(odd))
     other_row = int(np.argmax(common))
-    cell = column_names.names[codes[row]]
-    other = column_names.names[codes[other_row]]
-    return OddCell(row, cell, f" beside {other!r}")
+    other = cells.names[codes[other_row]]
+    return OddCell(row, cells.names[codes[row]], f" beside {other!r}")
 
 
-def written_number(typed: pd.Series, column: pd.Series) -> OddCell | None:
+def written_number(cells: Names) -> OddCell | None:
     """Return a number written as text, such as 1,5 or 12% or $3, else None."""
-    if is_numeric_dtype(typed):
-        return None
-    column_names = Names.of(column)
-    texts = column_names.names
+    texts = cells.names
     # Two texts are the labels of a binary target, whatever they look like.
     if len(texts) <= 2 or not written_numbers(texts, MIN_TEXTS):
         return None
     numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce")
     if numbers.notna().all():
         return None
-    row = int(np.argmax(column_names.codes >= 0))
-    cell = texts[column_names.codes[row]]
-    return OddCell(row, cell)
+    row = int(np.argmax(cells.codes >= 0))
+    return OddCell(row, texts[cells.codes[row]])
 
 
 def is_numbering(column: pd.Series) -> bool:

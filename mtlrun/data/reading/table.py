@@ -327,9 +327,8 @@ class Table:
         numbers then, as they would be in a file without these rows.
         """
         frame = self.frame.iloc[rows].reset_index(drop=True)
+        type_objects(frame)
         for name in frame.columns:
-            if is_object_dtype(frame[name]):
-                frame[name] = typed(frame[name])
             is_text = self.written is not None and name not in self.words
             column = frame[name]
             are_strings = isinstance(column.dtype, pd.StringDtype)

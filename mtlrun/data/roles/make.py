@@ -5,28 +5,42 @@ A column is a target, task, weight, group, time or feature.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_bool_dtype, is_numeric_dtype
 from scipy import sparse
 
-from mtlrun.data.clock import Clock
+from mtlrun.data.clock import Clock, Times
 from mtlrun.data.dataset import ELAPSED, TASK_TYPES, Dataset, check_read
-from mtlrun.data.reading.names import Names
+from mtlrun.data.reading.names import (
+    Names,
+    class_task,
+    distinct,
+    drop_option,
+    is_number,
+    is_plain,
+    name_order,
+    quoted_list,
+    separated,
+)
 from mtlrun.data.reading.odd_columns import (
     MIN_NUMBERED,
     MIN_TEXTS,
+    OddCell,
     constant_within_tasks,
+    decimal_tasks,
     is_numbering,
+    mixed_cell,
     repeated_ids,
+    written_number,
 )
 from mtlrun.data.reading.table import Table
-from mtlrun.data.roles.builder import MOST_COLUMNS, DatasetBuilder
 from mtlrun.data.roles.check import tidy
-from mtlrun.data.roles.class_labels import class_names, classes_of_tasks, label_columns
 from mtlrun.data.roles.roles import Roles
 from mtlrun.data.roles.schema import UnknownTasks, gap_warning
 from mtlrun.data.roles.weights import (
@@ -35,9 +49,11 @@ from mtlrun.data.roles.weights import (
     weights_of,
 )
 from mtlrun.data.splits import GROUP, NEW_TASK, ORDER, ORDER_TASK, TIME, WEIGHT
-from mtlrun.data.times import holds_dates
+from mtlrun.data.times import NUMBER, holds_dates
 from mtlrun.data.transforms import transform_named
 from mtlrun.errors import DataError, UnknownNameError, counted, listed
+
+Array = np.ndarray
 
 #: A column of words with more different ones than this, in more than half of its filled
 #: cells, is an identifier; with empty cells, more than `MIN_NUMBERED` are enough.
@@ -51,6 +67,15 @@ HINTS = {NUMBERED: "; --keep COLUMN keeps one as a feature"}
 FEW_ROWS = 4
 #: Columns that a message names, and those among which it looks for one of tasks.
 SHOWN = 12
+#: Columns that a message about cells names, and in which one of tasks is looked for.
+MOST_COLUMNS = 60
+#: Numbers of more different values than this are hardly labels.
+FEW_LABELS = 6
+#: Remedy for labels that occur only in test rows.
+NEW_LABEL_REMEDY = (
+    "Correct the cell or leave its row out. The kind of the problem and its classes come "
+    "from the training rows, so a new class needs rows there."
+)
 #: Published split of the data set made from --test, --group or --time.
 TEST_SPLIT = "test"
 
@@ -162,36 +187,298 @@ def make_dataset(
         targets=targets,
         labels=labels,
         label_types=make.label_types,
-        notes="\n".join(make.notes),
         edits=edits,
         clock=clock,
     )
     if test is not None:
-        data.splits = {TEST_SPLIT: [_published(data, keep >= n_train, roles)]}
-        train, test_rows = data.splits[TEST_SPLIT][0]
-        unknown = _only_tested(data, train, test_rows)
-        make.notes += [f"test rows: {text}" for text in unknown.sentences()]
-        if GROUP in data.source:
-            groups = data.source[GROUP]
-            n_shared = len(np.intersect1d(groups[train], groups[test_rows]))
-            if n_shared:
-                groups_have = counted(n_shared, "group has", "groups have")
-                make.notes.append(
-                    f"{groups_have} rows in the table and in the test rows"
-                )
-        data.notes = "\n".join(make.notes)
+        train = np.flatnonzero(keep < n_train)
+        test_rows = np.flatnonzero(keep >= n_train)
+        data.splits = {TEST_SPLIT: [(train, test_rows)]}
+        make.notes += _notes_on_test_rows(data, train, test_rows, roles)
+    data.notes = "\n".join(make.notes)
     check_read(data, table.name, lambda row: table.where(int(keep[row])))
     return data
+
+
+# --- the columns in use ---
+
+
+@dataclass
+class DatasetBuilder:
+    """The state while a data set is made."""
+
+    table: Table
+    roles: Roles
+    n_train: int
+    notes: list[str] = field(default_factory=list)
+    label_types: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    mixed: tuple[str, ...] = ()
+    times: dict[str, Times] = field(default_factory=dict)
+
+    def refuse(self, wrong: Any, text: str, remedy: str) -> None:
+        """Raise a DataError that names the first wrong row, if there is one."""
+        rows = np.flatnonzero(wrong)
+        if rows.size:
+            raise DataError(f"{self.table.where(int(rows[0]))}: {text}", remedy)
+
+    def named(self, name: str) -> Names:
+        """Return a column of names, and note names that are written in several ways."""
+        names = Names.of(self.table.text(name))
+        if names.merged:
+            self.notes.append(
+                "blanks at the ends, normal forms and the type of a cell do not tell "
+                f"names of {name!r} apart: {listed(list(map(repr, names.merged)))}"
+            )
+        return names
+
+    def full(self, name: str, part: str) -> Names:
+        """Return a column of names in which no cell may be empty."""
+        if part == "task":
+            self.notes += decimal_tasks(self.table.column(name))
+        names = self.named(name)
+        is_missing = names.codes < 0
+        if is_missing.any() and self.table.sparse is None:
+            is_blank = self.table.frame.isna().all(axis=1).to_numpy(dtype=bool)
+            self.refuse(
+                is_missing & is_blank,
+                "all cells of the row are empty",
+                "Delete blank rows, in pandas with frame.dropna(how='all').",
+            )
+        self.refuse(
+            is_missing,
+            f"the {part} column {name!r} is empty",
+            f"Every row needs its {part}: fill in the cell, or delete the row.",
+        )
+        return names
+
+    def start_clock(
+        self, clock: Clock | None, task_id: Array | None, tasks: Sequence[str]
+    ) -> tuple[Clock | None, Array | None]:
+        """Return when each task begins, and the time of each row since then.
+
+        Both are None where no column of times has a role. Texts of times that are
+        numbers become numbers in the table.
+
+        Parameters
+        ----------
+        clock : Clock or None
+            Of an earlier fit to rows of this table, whose schema is kept.
+        task_id : ndarray of shape (n,) or None
+            Task of each row; None if all tasks share their rows.
+        tasks : sequence of str
+
+        Raises
+        ------
+        DataError
+            As `Times.of`; if the time is a feature, but can only be ranked.
+        """
+        for name in (self.roles.since_first, self.roles.time):
+            if name is None or name in self.times:
+                continue
+            schema = None
+            if clock is not None and clock.column == name:
+                schema = clock.times
+            times = Times.of(self.table, name, self.n_train, schema)
+            self.times[name] = times
+            self.notes += times.schema.describe(name)
+            is_text = not is_numeric_dtype(self.table.column(name))
+            if is_text and times.schema.kind == NUMBER:
+                frame = self.table.frame.assign(**{name: times.values})
+                self.table = replace(self.table, frame=frame)
+        is_feature = self.roles.since_first is not None
+        column = self.roles.since_first or self.roles.time
+        if column is None:
+            return None, None
+        times = self.times[column]
+        if is_feature:
+            times.schema.refuse_counting(column)
+        if task_id is None:
+            task_id = np.zeros(len(times.values), dtype=int)
+            tasks = [""]
+        # A task begins with the first of its training rows, if it has any.
+        first = np.full(len(tasks), np.inf)
+        np.minimum.at(first, task_id[: self.n_train], times.values[: self.n_train])
+        first_of_all = np.full(len(tasks), np.inf)
+        np.minimum.at(first_of_all, task_id, times.values)
+        first = np.where(np.isfinite(first), first, first_of_all)
+        elapsed = times.values - first[task_id]
+        feature = f"{column} since first row"
+        while feature in self.table.columns:
+            feature += " (2)"
+        clock = Clock(
+            column,
+            feature,
+            times.schema,
+            dict(zip(tasks, first.tolist(), strict=True)),
+            is_feature=is_feature,
+            span=(float(times.values.min()), float(times.values.max())),
+            longest=float(elapsed.max()),
+        )
+        return clock, elapsed
+
+    def first_tasks(self, task: str) -> tuple[str, ...]:
+        """Return the tasks whose order is given."""
+        existing: set[str] = set()
+        order: list[str] = []
+        if self.roles.task_order:
+            existing = set(Names.of(self.table.text(task)).names)
+        for text in self.roles.task_order:
+            order += separated(text, existing)
+        for name in order:
+            if name not in existing:
+                raise UnknownNameError(
+                    f"task in the order of tasks, as a name in column {task!r},",
+                    name,
+                    existing,
+                )
+        return tuple(dict.fromkeys(order))
+
+    def typed(self, name: str) -> pd.Series:
+        """Return a column of a feature or target.
+
+        Numbers of which some are stored as texts, as in Excel, are numbers.
+        """
+        column = self.table.column(name)
+        if column.dtype != object:
+            return column
+        cell_types = set(map(type, column.dropna()))
+        are_texts = {issubclass(cell_type, str) for cell_type in cell_types}
+        if len(are_texts) == 2:
+            numbers = pd.to_numeric(column, errors="coerce")
+            if (numbers.isna() == column.isna()).all():
+                return numbers
+        return column
+
+    def numbers(self, name: str) -> Array:
+        """Return a column of numbers, NaN where they are missing."""
+        values = self.typed(name).to_numpy(dtype=float, na_value=np.nan)
+        text = f"column {name!r} contains an infinite value"
+        self.refuse(np.isinf(values), text, "Fix the cell or leave it empty.")
+        return values
+
+    def target_numbers(self, name: str) -> Array:
+        """Return a target on the scale on which it is predicted."""
+        values = self.numbers(name)
+        if self.roles.transform is None:
+            return values
+        transform = transform_named(self.roles.transform)
+        with np.errstate(all="ignore"):
+            transformed = transform.forward(values)
+        self.refuse(
+            ~np.isnan(values) & ~np.isfinite(transformed),
+            f"the target {name!r} is not {transform.requirement}",
+            f"Leave out --transform {transform.name}, or the row.",
+        )
+        return transformed
+
+    def single_values(self) -> list[str]:
+        """Return a clause about each target left out: ``y has a single value (1)``."""
+        return [f"{name} has {only}" for name, only in self.left_out.items()]
+
+    def is_category(self, name: str) -> bool:
+        """Whether a column is read as names because an option says so."""
+        return name in self.roles.categorical or name in self.mixed
+
+    def refuse_unusable(self, task: str | None) -> None:
+        """Refuse cells and columns that cannot be used; all columns of a kind at once.
+
+        Columns are unusable if they hold errors of spreadsheets, mix numbers and words,
+        or write numbers as texts such as 1,5 or 12%. With ``mixed="categories"`` those
+        that mix numbers and words become categories.
+
+        Parameters
+        ----------
+        task : str or None
+            Column of tasks, whose cells are names in any case.
+
+        Raises
+        ------
+        DataError
+            With an example of each column and the options that accept them.
+        """
+        names_only = {self.roles.weight, self.roles.group, task}
+        # Times have a schema, which refuses such cells.
+        names_only.update((self.roles.time, self.roles.since_first))
+        names_only.update(self.roles.also_grouped_by)
+        used = [str(name) for name in self.table.frame.columns]
+        used = [name for name in used if name not in self.roles.drop]
+        self.table.refuse_errors(used)
+        mixed: dict[str, OddCell] = {}
+        written: dict[str, OddCell] = {}
+        for name in used:
+            if name in names_only or self.is_category(name):
+                continue
+            if is_numeric_dtype(self.typed(name)):
+                continue
+            cells = Names.of(self.table.column(name))
+            example = None
+            if name not in self.table.words:
+                # Declared values are categories, whatever they look like.
+                example = mixed_cell(cells)
+            if example is not None:
+                mixed[name] = example
+                continue
+            example = written_number(cells)
+            if example is not None:
+                written[name] = example
+        if self.roles.mixed == "categories":
+            # A word in the test rows does not make categories of training numbers.
+            for name in mixed:
+                column = self.table.column(name)[: self.n_train]
+                numbers = pd.to_numeric(column, errors="coerce")
+                if not (numbers.isna() == column.isna()).all():
+                    self.mixed = (*self.mixed, name)
+            mixed = {name: mixed[name] for name in mixed if name not in self.mixed}
+        if self.mixed:
+            names = listed(list(self.mixed))
+            self.notes.append(f"read as categories, mixing numbers and words: {names}")
+        if mixed:
+            raise self._refusal(
+                mixed, "mixes numbers and words", "mix numbers and words"
+            )
+        if written:
+            raise self._refusal(
+                written, "contains numbers as text", "contain numbers as text"
+            )
+
+    def _refusal(
+        self, examples: Mapping[str, OddCell], singular: str, plural: str
+    ) -> DataError:
+        names = list(examples)
+        row = min(example.row for example in examples.values())
+        option = f"--categorical {shlex.quote(quoted_list(names))}"
+        if len(names) == 1:
+            text = f"column {names[0]!r} {singular}: {examples[names[0]].odd!r} here"
+        else:
+            lines = [
+                f"{name!r} ({example.odd!r} in row {example.row + 1}{example.others})"
+                for name, example in examples.items()
+            ]
+            text = f"{len(names)} columns {plural}: {listed(lines, MOST_COLUMNS)}"
+        if plural == "mix numbers and words":
+            remedy = (
+                f"Fix the cells, or read the columns as categories: {option} "
+                "(or --mixed categories)"
+            )
+        else:
+            remedy = (
+                f"Write them like 1.5, read them as categories: {option}, "
+                f"or leave them out: {drop_option(names)}"
+            )
+        return DataError(f"{self.table.where(row)}: {text}", remedy)
 
 
 # --- targets ---
 
 
-class Targets(NamedTuple):
-    """The targets of a table.
+def _targets(
+    make: DatasetBuilder, names: list[str], task: str | None
+) -> tuple[Array, str, list[str], dict[str, list[str]]]:
+    """Return the targets of a table.
 
-    Attributes
-    ----------
+    Returns
+    -------
     y : ndarray
         Of shape (n,) with a task column: numbers, -1/+1, or numbers of classes. Else of
         shape (n, n_tasks).
@@ -202,14 +489,6 @@ class Targets(NamedTuple):
     labels : dict of str to list of str
         See `Dataset`; by target.
     """
-
-    y: np.ndarray
-    task_type: str
-    names: list[str]
-    labels: dict[str, list[str]]
-
-
-def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> Targets:
     columns = {}
     left_out = make.left_out
     for name in names:
@@ -275,7 +554,7 @@ def _targets(make: DatasetBuilder, names: list[str], task: str | None) -> Target
         labels = {names[0]: classes.names}
     if task:
         y = y[:, 0]
-    return Targets(y, kind, names, labels)
+    return y, kind, names, labels
 
 
 def _task_type(make: DatasetBuilder, columns: Mapping[str, pd.Series]) -> str:
@@ -328,16 +607,226 @@ def _count_values(column: pd.Series) -> int:
     return len(Names.of(column).names)
 
 
+# --- labels: which one means +1, and a column of -1/+1 for each class ---
+
+
+def label_columns(
+    make: DatasetBuilder, columns: Mapping[str, pd.Series], kind: str
+) -> tuple[Array, list[str], dict[str, list[str]]]:
+    """Return -1/+1 columns: one per target of two labels, one per class of the others.
+
+    Parameters
+    ----------
+    make : DatasetBuilder
+        Its notes say what +1 means.
+    columns : mapping of str to Series
+        The targets.
+    kind : str
+        The task type.
+
+    Returns
+    -------
+    y : ndarray of shape (n, n_columns)
+        NaN where a label is missing.
+    names : list of str
+        Of the columns.
+    labels : dict of str to list of str
+        Negative and positive label, or all classes, of each target.
+    """
+    parts: list[Array] = []
+    part_names: list[str] = []
+    labels: dict[str, list[str]] = {}
+    codings: list[str] = []
+    several_classes: list[str] = []
+    for name in columns:
+        classes = class_names(make, name)
+        words = classes.names
+        taken = _positive_classes(make, name, words, kind)
+        labels[name] = words
+        if len(taken) == 1:
+            others = [word for word in words if word != taken[0]]
+            negative = f"not {taken[0]}"
+            if len(others) == 1:
+                negative = others[0]
+            labels[name] = [negative, taken[0]]
+            if set(words) not in ({"0", "1"}, {"-1", "1"}):
+                codings.append(f"{name}: +1 means {taken[0]}")
+        else:
+            several_classes.append(repr(name))
+        for word in taken:
+            if len(taken) == 1:
+                part_names.append(name)
+            elif len(columns) == 1:
+                part_names.append(word)
+            else:
+                part_names.append(class_task(name, word))
+            is_word = classes.codes == words.index(word)
+            signs = np.where(is_word, 1.0, -1.0)
+            is_missing = classes.codes < 0
+            parts.append(np.where(is_missing, np.nan, signs))
+    if several_classes:
+        names = listed(several_classes)
+        make.notes.append(f"each class of {names} is a task, one against the rest")
+    if codings:
+        make.notes.append(listed(codings))
+    return np.column_stack(parts), distinct(part_names), labels
+
+
+def _positive_classes(
+    make: DatasetBuilder, name: str, words: list[str], kind: str
+) -> list[str]:
+    """Return the classes of a target that mean +1, each in a column of its own.
+
+    Raises
+    ------
+    DataError
+        For a binary target of more than two classes.
+    UnknownNameError
+        If the label that means +1 does not occur.
+    """
+    positive = make.roles.positive
+    is_number_target = make.label_types[name] == "number"
+    if positive is not None:
+        taken = [word for word in words if word == positive]
+        if not taken and is_number(positive):
+            # The first that is the same number.
+            numbers = filter(is_number, words)
+            equal = [word for word in numbers if float(word) == float(positive)]
+            taken = equal[:1]
+        if not taken and len(words) > 2 and is_number_target:
+            raise DataError(
+                f"the target {name!r} has {len(words)} different numbers, "
+                f"of which {positive!r} is none",
+                "Leave out --positive, which names one of a few labels: "
+                "numbers are predicted as they are.",
+            )
+        if not taken:
+            raise UnknownNameError(f"label of {name}", positive, words)
+        return taken
+    if kind == "binary" and len(words) > 2:
+        remedy = (
+            "Say --positive LABEL for one class against the others, "
+            "or another --task-type."
+        )
+        if is_number_target and len(words) > FEW_LABELS:
+            remedy = "Leave out --task-type: numbers are predicted as they are."
+        raise DataError(
+            f"the target {name!r} has {len(words)} values, binary tasks have two",
+            remedy,
+        )
+    if len(words) == 2:
+        return words[1:]
+    return words
+
+
+def classes_of_tasks(
+    make: DatasetBuilder,
+    keep: Array,
+    codes: Array,
+    task_id: Array,
+    tasks: Sequence[str],
+    words: Sequence[str],
+) -> tuple[Array, list[str], dict[str, list[str]]]:
+    """Return a -1/+1 column per class of each task, and their names and labels.
+
+    A task of two classes has one column. Rows of other tasks are NaN.
+
+    Parameters
+    ----------
+    make : DatasetBuilder
+    keep : ndarray of shape (n,)
+        Rows of the table.
+    codes, task_id : ndarray of shape (n,)
+        Class and task of each of these rows.
+    tasks, words : sequence of str
+        Names of the tasks and of the classes.
+
+    Raises
+    ------
+    DataError
+        For a class that occurs only in test rows of a task.
+    """
+    is_training = keep < make.n_train
+    places = []
+    for t, task in enumerate(tasks):
+        of_task = np.flatnonzero(task_id == t)
+        classes, first = np.unique(codes[of_task], return_index=True)
+        is_new = ~np.isin(classes, codes[of_task[is_training[of_task]]])
+        for c, row in zip(classes[is_new], of_task[first[is_new]], strict=True):
+            location = make.table.where(int(keep[row]))
+            places.append(f"{words[int(c)]!r} of {task!r} ({location})")
+    if places:
+        raise DataError(
+            f"labels of tasks that occur only in test rows: {listed(places)}",
+            NEW_LABEL_REMEDY,
+        )
+    parts = []
+    names = []
+    labels = {}
+    for t, task in enumerate(tasks):
+        is_of_task = task_id == t
+        classes = np.unique(codes[is_of_task])
+        labels[task] = [words[int(c)] for c in classes]
+        if len(classes) <= 2:
+            # The second of two classes is +1.
+            classes = classes[1:]
+        for c in classes:
+            signs = np.where(codes == c, 1.0, -1.0)
+            parts.append(np.where(is_of_task, signs, np.nan))
+            names.append(class_task(task, words[int(c)]))
+    return np.column_stack(parts), distinct(names), labels
+
+
+def class_names(make: DatasetBuilder, name: str) -> Names:
+    """Return the sorted labels of a target: by value if numeric, else as texts.
+
+    Their type is stored in ``make.label_types``. Numbers that a file of text writes in
+    more than one way, or with zeros in front, are texts.
+
+    Raises
+    ------
+    DataError
+        For a label that occurs only in test rows.
+    """
+    names = make.named(name)
+    column = make.typed(name)
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        dtype = column.cat.categories.dtype
+    kind = "text"
+    if is_bool_dtype(dtype):
+        kind = "bool"
+    elif is_numeric_dtype(dtype) and is_plain(names.names):
+        kind = "number"
+        names = Names.of(column)
+    make.label_types[name] = kind
+    training_codes = np.append(names.codes[: make.n_train], -1)
+    new_codes, rows = np.unique(names.codes, return_index=True)
+    is_new = ~np.isin(new_codes, training_codes)
+    places = []
+    for code, row in zip(new_codes[is_new], rows[is_new], strict=True):
+        places.append(f"{names.names[code]!r} ({make.table.where(int(row))})")
+    if places:
+        raise DataError(
+            f"the target {name!r} has labels that occur only in test rows: "
+            f"{listed(places)}",
+            NEW_LABEL_REMEDY,
+        )
+    if kind == "text":
+        return names.sorted(sorted(names.names))
+    return names.sorted(name_order(names.names))
+
+
 # --- tasks and rows ---
 
 
 def _kept(
     make: DatasetBuilder,
-    y: np.ndarray,
+    y: Array,
     kind: str,
     tasks: list[str],
-    task_id: np.ndarray | None,
-) -> tuple[np.ndarray, list[str], np.ndarray | None]:
+    task_id: Array | None,
+) -> tuple[Array, list[str], Array | None]:
     """Return the rows that stay, and their tasks.
 
     Rows have a target, and tasks enough rows and more than one class.
@@ -401,7 +890,7 @@ def _kept(
     return rows, tasks, task_id
 
 
-def _note_small_tasks(make: DatasetBuilder, sizes: np.ndarray) -> None:
+def _note_small_tasks(make: DatasetBuilder, sizes: Array) -> None:
     """Note that small tasks are kept, unless an option says which ones are."""
     if make.roles.min_rows is not None:
         return
@@ -423,10 +912,10 @@ def _note_small_tasks(make: DatasetBuilder, sizes: np.ndarray) -> None:
 
 
 def _source(
-    make: DatasetBuilder, task_id: np.ndarray | None, elapsed: np.ndarray | None
-) -> dict[str, np.ndarray]:
+    make: DatasetBuilder, task_id: Array | None, elapsed: Array | None
+) -> dict[str, Array]:
     roles = make.roles
-    source: dict[str, np.ndarray] = {}
+    source: dict[str, Array] = {}
     if elapsed is not None:
         source[ELAPSED] = elapsed
     if roles.new_tasks and task_id is not None:
@@ -446,13 +935,21 @@ def _source(
     return source
 
 
-def _published(
-    data: Dataset, tested: np.ndarray, roles: Roles
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the rows of the table and the rows of the test table."""
-    train = np.flatnonzero(~tested)
-    test = np.flatnonzero(tested)
-    unknown = _only_tested(data, train, test)
+def _notes_on_test_rows(
+    data: Dataset, train: Array, test: Array, roles: Roles
+) -> list[str]:
+    """Return notes on tasks and groups of the test rows.
+
+    Raises
+    ------
+    DataError
+        If a task has no training rows, unless `roles` say how to predict it.
+    """
+    unknown = UnknownTasks()
+    if data.task_id is not None:
+        trained = {data.tasks[t] for t in np.unique(data.task_id[train])}
+        names = [data.tasks[t] for t in data.task_id[test]]
+        unknown = UnknownTasks.of(names, trained)
     if unknown.names and roles.unseen == "error":
         tasks_occur = counted(len(unknown.names), "task occurs", "tasks occur")
         remedy = "Say --unseen mean to predict them with the mean of all tasks' models."
@@ -462,15 +959,14 @@ def _published(
             f"{tasks_occur} only in the test rows: {listed(sorted(unknown.names))}",
             remedy,
         )
-    return train, test
-
-
-def _only_tested(data: Dataset, train: np.ndarray, test: np.ndarray) -> UnknownTasks:
-    """Return the tasks of test rows that no training row has."""
-    if data.task_id is None:
-        return UnknownTasks()
-    trained = {data.tasks[t] for t in np.unique(data.task_id[train])}
-    return UnknownTasks.of([data.tasks[t] for t in data.task_id[test]], trained)
+    notes = [f"test rows: {text}" for text in unknown.sentences()]
+    if GROUP in data.source:
+        groups = data.source[GROUP]
+        n_shared = len(np.intersect1d(groups[train], groups[test]))
+        if n_shared:
+            groups_have = counted(n_shared, "group has", "groups have")
+            notes.append(f"{groups_have} rows in the table and in the test rows")
+    return notes
 
 
 # --- features ---
@@ -480,7 +976,7 @@ def _features(
     make: DatasetBuilder,
     taken: set[str | None],
     clock: Clock | None,
-    elapsed: np.ndarray | None,
+    elapsed: Array | None,
 ) -> tuple[Any, list[str], dict[str, list[str]]]:
     """Return X, the names of its columns, and the words of the columns of categories.
 
@@ -488,7 +984,7 @@ def _features(
     is a feature.
     """
     table = make.table
-    columns: dict[str, np.ndarray] = {}
+    columns: dict[str, Array] = {}
     categories: dict[str, list[str]] = {}
     left_out: dict[str, list[str]] = {}
     dense = list(map(str, table.frame.columns))

@@ -238,11 +238,6 @@ class NewRows:
     remarks: list[str] = field(default_factory=list)
     without_task: str = ""
 
-    @property
-    def gaps(self) -> dict[str, int]:
-        """Number of missing cells, by columns in which no training row lacked one."""
-        return {name: int(mask.sum()) for name, mask in self.missing.items()}
-
     @cached_property
     def missing(self) -> dict[str, np.ndarray]:
         """Rows without a cell, by columns in which no training row lacked one."""
@@ -313,7 +308,8 @@ class NewRows:
             Whether numbers outside the training range count, as times do. A few
             are in most files, so that a program is not warned.
         """
-        sentences = [*self.remarks, *gap_warning(self.gaps)]
+        gaps = {name: int(mask.sum()) for name, mask in self.missing.items()}
+        sentences = [*self.remarks, *gap_warning(gaps)]
         texts = []
         for column, words in self.new_words.items():
             names = listed([repr(word) for word in words])

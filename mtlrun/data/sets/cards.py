@@ -46,6 +46,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -61,7 +62,14 @@ from pydantic import (
 from mtlrun.errors import DataError, UnknownNameError
 from mtlrun.utils import plugins
 from mtlrun.utils.io import datasets_dir
-from mtlrun.utils.yaml import Finding, StrictModel, load_file, rendered, schema_findings
+from mtlrun.utils.yaml import (
+    Finding,
+    StrictModel,
+    load_text,
+    read_yaml,
+    rendered,
+    schema_findings,
+)
 
 ID_PATTERN = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
@@ -279,9 +287,9 @@ def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
     else:
         user_folders = [Path(data_dir) / "cards"]
     for folder in (datasets_dir(), *plugins.card_folders(), *user_folders):
-        for path in sorted(folder.glob("*.yaml")):
+        for path in folder.glob("*.yaml"):
             paths.setdefault(path.stem, path)
-    return dict(sorted(paths.items()))
+    return {id: paths[id] for id in sorted(paths)}
 
 
 def load_card(id: str, data_dir: Path | None = None) -> Card:
@@ -325,7 +333,13 @@ def read_card(path: Path) -> Card:
     DataError
         If the file is missing, not YAML, or not a card.
     """
-    document = load_file(path, error=DataError)
+    return _parse_card(path, read_yaml(path, str(path), DataError))
+
+
+@lru_cache(maxsize=512)
+def _parse_card(path: Path, text: str) -> Card:
+    """Validate the text of a card; the cards of a command are read many times."""
+    document = load_text(text, str(path), DataError)
     if document.data is None:
         raise DataError(f"{path}: the card is empty")
     findings: list[Finding] = []

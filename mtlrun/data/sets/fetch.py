@@ -286,19 +286,16 @@ def _final_response(session: Session, url: str, timeout: float) -> Response:
             return response
         # Closing it leaves the body unread, which may have no end.
         response.close()
-        target = _joined(target, response.headers["location"])
+        location = response.headers["location"]
+        try:
+            # It may be relative.
+            target = urljoin(target, location)
+        except ValueError:
+            raise _no_address(location) from None
     raise DataError(
         f"{shown_address(url)}: too many redirects, the last one to "
         f"{shown_address(target)}"
     )
-
-
-def _joined(url: str, location: str) -> str:
-    """Return the address that a redirect names, which may be relative."""
-    try:
-        return urljoin(url, location)
-    except ValueError:
-        raise _no_address(location) from None
 
 
 def _no_address(url: str) -> DataError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -211,7 +212,9 @@ def shown_path(path: Path) -> str:
     return relative
 
 
+@lru_cache(maxsize=1024)
 def _value(text: str) -> Any:
+    """Parse the value of a key; the same files are read for each target."""
     try:
         return yaml.load(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError:

@@ -1076,8 +1076,8 @@ def _margin(check: Check, value: float) -> float:
 
 # ------------------------------------------------------------------------ texts
 
-#: Whole numbers from here on are written with commas.
-MIN_WITH_COMMAS = 10_000
+#: Whole numbers and factors from here on are written with commas.
+MIN_WITH_COMMAS = 1_000
 
 
 def distance_text(check: Check, margin: float) -> str:
@@ -1180,6 +1180,8 @@ def number_text(check: Check, value: float, digits: int = 0) -> str:
         factor = f"{value:g}"
         if digits:
             factor = significant(value, digits)
+        if MIN_WITH_COMMAS <= value < 1e6:
+            factor = f"{float(factor):,.0f}"
         return f"{factor} times"
     if _is_in_points(check):
         points = 100 * value

@@ -217,8 +217,6 @@ def _sweep_panel(
         for curve in all_curves:
             curve.y = [100 * share for share in curve.y]
             curve.spread = [100 * share for share in curve.spread]
-            curve.low = [100 * share for share in curve.low]
-            curve.high = [100 * share for share in curve.high]
     marks = {}
     for text, position in sweep.marks.items():
         if position != ROOT:

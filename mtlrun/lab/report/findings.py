@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -107,9 +106,7 @@ def numbers_of(claim: ClaimVerdict) -> tuple[str, str]:
     has_order = any(kind == "order" for kind, _, _ in computed)
     if len(computed) > MAX_QUOTED_BOUNDS or has_order:
         comparisons = _with_number(claim.results)
-        n_holding = 0
-        for result in comparisons:
-            n_holding += result.holds is True
+        n_holding = sum(result.holds is True for result in comparisons)
         return (
             "as claimed",
             f"{n_holding} of {counted(len(comparisons), 'comparison')} as claimed",
@@ -213,8 +210,7 @@ def _numbers_text(claim: ClaimVerdict, *, with_claimed: bool) -> str:
     # Factors, points and counts can be understood without the threshold.
     has_unit = "times" in ours or "points" in ours
     if has_unit or ours.replace(",", "").isdigit():
-        grouped = re.sub(r"\d{4,}", lambda digits: f"{int(digits[0]):,}", ours)
-        return f" ({grouped} in our runs)"
+        return f" ({ours} in our runs)"
     return ""
 
 

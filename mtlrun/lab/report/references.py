@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from statistics import fmean
 from typing import Any
 
@@ -198,7 +199,9 @@ def tolerance_of(
     sigmas = _coalesce(entry.sigmas, rule.sigmas)
     n_decimals = entry.decimals
     if n_decimals is None:
-        n_decimals = _count_decimals(entry.value)
+        # A float has lost its trailing zeros, which is why references have `decimals`.
+        text = format(Decimal(repr(entry.value)), "f")
+        n_decimals = len(text.partition(".")[2].rstrip("0"))
     candidates = [
         (0.5 * 10.0**-n_decimals, "printed digits"),
         (absolute, "absolute"),
@@ -222,21 +225,6 @@ def _coalesce(value: float | None, default: float | None) -> float | None:
     if value is None:
         return default
     return value
-
-
-def _count_decimals(value: float) -> int:
-    """Count the decimals of a number.
-
-    A float has lost its trailing zeros, which is why references have a field
-    `decimals`.
-    """
-    text = repr(value)
-    if "e" in text:
-        exponent = int(text.split("e")[1])
-        return max(0, -exponent)
-    if "." not in text:
-        return 0
-    return len(text.split(".")[1].rstrip("0"))
 
 
 def reference_section(references: Sequence[ReferenceVerdict]) -> Section:

@@ -19,7 +19,13 @@ from mtlrun.lab.report.build import (
     tested_claims,
     unshared_runs,
 )
-from mtlrun.lab.report.findings import OURS, counts_text, finding, numbers_of
+from mtlrun.lab.report.findings import (
+    OTHER_DATA,
+    OURS,
+    counts_text,
+    finding,
+    numbers_of,
+)
 from mtlrun.lab.report.formats import TONES, claim_lines
 from mtlrun.lab.report.run import data_names
 from mtlrun.lab.report.sections import edge_hits, failures_section
@@ -43,6 +49,8 @@ from mtlrun.utils.text import sanitize
 
 #: Number of claims in the last lines of a report.
 MAX_SHORT_CLAIMS = 6
+#: Columns that the text of a claim has at least in the last lines of a report.
+MIN_CLAIM_WIDTH = 20
 #: Number of failures and ends of grids that are shown; the report has all.
 MAX_LINES = 10
 
@@ -85,16 +93,26 @@ def short_lines(report: Report, width: int) -> list[str]:
     ]
     # Our own claims are in the report.
     claims = [claim for claim in tested_claims(report) if claim.source != OURS]
-    if claims:
-        lines.append("the paper says, and what our numbers say of it:")
-    for claim in claims[:MAX_SHORT_CLAIMS]:
+    shown = claims[:MAX_SHORT_CLAIMS]
+    word = "claim"
+    if shown:
+        word = "further claim"
+        source = "our numbers"
+        if all(claim.source == OTHER_DATA for claim in claims):
+            source = "data other than its own"
+        lines.append(f"the paper says, and what {source} say of it:")
+    for claim in shown:
+        verdict = verdict_label(claim.verdict)
         ours = numbers_of(claim)[1]
         numbers = "" if ours == "-" else f" (ours: {ours})"
-        lines.append(f"{verdict_label(claim.verdict)}{numbers}: {claim.text}")
-    shown = {claim.id for claim in claims[:MAX_SHORT_CLAIMS]}
-    rest = [claim for claim in report.claims if claim.id not in shown]
+        # The text is cut rather than the numbers behind it.
+        room = max(width - len(verdict) - len(numbers) - 2, MIN_CLAIM_WIDTH)
+        text = textwrap.shorten(claim.text, room, placeholder="...")
+        lines.append(f"{verdict}: {text}{numbers}")
+    names = [claim.id for claim in shown]
+    rest = [claim for claim in report.claims if claim.id not in names]
     if rest:
-        lines.append(f"{counted(len(rest), 'further claim')}: {counts_text(rest)}")
+        lines.append(f"{counted(len(rest), word)}: {counts_text(rest)}")
     lines.append("all comparisons, with data and versions, are in the report:")
     return [textwrap.shorten(line, max(width, 40), placeholder="...") for line in lines]
 

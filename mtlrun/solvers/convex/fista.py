@@ -15,7 +15,6 @@ extrapolated point needs no matrix product. The iteration stops on the duality g
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -82,31 +81,7 @@ class Gradient(NamedTuple):
     scores: Array | None = None
 
 
-class _Smooth(ABC):
-    """The smooth part f(W, b) of the objective.
-
-    Attributes
-    ----------
-    data : TaskData
-        The data, centered if the loss is squared and intercepts are fitted. The
-        intercepts b then stay zero.
-    with_b : bool
-        Whether b is a variable.
-    curvature_b : float
-        Lipschitz constant of the gradient with respect to b.
-    """
-
-    data: TaskData
-    with_b = False
-    curvature_b = 0.0
-
-    @property
-    @abstractmethod
-    def null(self) -> float:
-        """Loss of the null model, see `null_objective`."""
-
-
-class FieldLoss(_Smooth):
+class FieldLoss:
     """The smooth part through predictions, for any smooth loss and any data.
 
     Intercepts are variables, except for the squared loss. Columns are centered within
@@ -119,11 +94,23 @@ class FieldLoss(_Smooth):
         A smooth loss.
     fit_intercept : bool, default False
 
+    Attributes
+    ----------
+    data : TaskData
+        The data, centered if the loss is squared and intercepts are fitted. The
+        intercepts b then stay zero.
+    with_b : bool
+        Whether b is a variable.
+    curvature_b : float
+        Lipschitz constant of the gradient with respect to b.
+
     Raises
     ------
     ValueError
         If the loss is not smooth.
     """
+
+    curvature_b = 0.0
 
     def __init__(self, data: TaskData, loss: Loss, fit_intercept: bool = False) -> None:
         if not loss.smooth:
@@ -147,6 +134,7 @@ class FieldLoss(_Smooth):
 
     @cached_property
     def null(self) -> float:
+        """Loss of the null model, see `null_objective`."""
         return null_objective(self.data, self.loss)
 
     @cached_property
@@ -230,11 +218,14 @@ class FieldLoss(_Smooth):
         return at.image
 
 
-class QuadraticLoss(_Smooth):
+class QuadraticLoss:
     """The squared loss: `scale` times a `Quadratic` of its coordinates (r, T).
 
     It has the methods of `FieldLoss`. Intercepts are fitted by centering.
     """
+
+    with_b = False
+    curvature_b = 0.0
 
     def __init__(self, form: Quadratic, scale: float) -> None:
         self.form = form

@@ -261,7 +261,11 @@ def _descend(
             n_undone = 0
         elif n_undone < _PATIENCE - 1:
             n_undone += 1
-            point = point.without_history()
+            # Without the directions of earlier steps
+            none = point.before[:, :0]
+            point = replace(
+                point, P=0 * point.P, HP=0 * point.HP, before=none, rho=None
+            )
         elif work is exact:
             tracker.exhausted = True
     return point
@@ -362,11 +366,6 @@ class _Point:
             HP=problem.hessian(P),
             before=np.ascontiguousarray(self.before, problem.dtype),
         )
-
-    def without_history(self) -> _Point:
-        """Return the point without the directions of earlier steps."""
-        no_columns = self.before[:, :0]
-        return replace(self, P=0 * self.P, HP=0 * self.HP, before=no_columns, rho=None)
 
 
 # ---------------------------------------------------------------- one step

@@ -347,14 +347,18 @@ def ratio_tests(
 ) -> list[SignificanceTest]:
     """Test the variance of each column alone, while the others are free.
 
-    The p-values are not adjusted for the number of columns.
+    The p-values are not adjusted for the number of columns; they are NaN for columns
+    that vary within too few tasks.
     """
     large = fit_covariance(problem, "diagonal")
+    can_differ = problem.data.can_differ(problem.intercept)
     tests = []
     for j in columns:
-        small = _without(problem, large, np.array([j]))
-        ratio = _ratio(small, large)
-        tests.append(SignificanceTest(ratio, half_chi2(ratio)))
+        test = SignificanceTest(np.nan, np.nan)
+        if can_differ[j]:
+            ratio = _ratio(_without(problem, large, np.array([j])), large)
+            test = SignificanceTest(ratio, half_chi2(ratio))
+        tests.append(test)
     return tests
 
 
@@ -367,32 +371,6 @@ def half_chi2(statistic: float) -> float:
     if statistic > 0:
         return float(0.5 * chi2.sf(statistic, 1))
     return 1.0
-
-
-def holm(p: list[float], family: int | None = None) -> list[float]:
-    """Return p-values adjusted by Holm's method.
-
-    Parameters
-    ----------
-    p : list of float
-        NaN for tests without a p-value, which are not counted and stay NaN.
-    family : int, optional
-        Number of tests that they belong to; by default all in `p`.
-    """
-    values = np.array(p, dtype=float)
-    n_tests = int(np.isfinite(values).sum())
-    size = max(family or 0, n_tests)
-    out = np.full(len(values), np.nan)
-    last = 0.0
-    order = np.argsort(values, kind="stable")
-    # NaN sorts last.
-    for rank, i in enumerate(order[:n_tests]):
-        n_remaining = size - rank
-        adjusted = min(1.0, values[i] * n_remaining)
-        # A larger p-value is not adjusted to a smaller one.
-        last = max(last, adjusted)
-        out[i] = last
-    return [float(value) for value in out]
 
 
 def _without(
@@ -454,23 +432,14 @@ def _simulated(result: Result, rng: np.random.Generator) -> Compressed:
 # With more of them and few rows per task it remains, and the tests reject too rarely.
 
 
-def test_of_all(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether tasks differ at all.
+def test_of_tasks(problem: LogisticProblem, tested: str) -> SignificanceTest:
+    """Test whether tasks differ at all ("all"), or their "slopes", while levels may.
 
-    Compare one model of all rows with variances of levels and of slopes.
+    Compare one model of all rows, or a variance of levels, with variances of levels and
+    of slopes.
     """
     small = pooled(problem)
-    large = grown(problem, small, "scalar")
-    return _judged(problem, small, large)
-
-
-def test_of_slopes(problem: LogisticProblem) -> SignificanceTest:
-    """Test whether slopes differ, while levels may.
-
-    Compare a variance of levels with variances of levels and of slopes.
-    """
-    small = pooled(problem)
-    if problem.intercept and 0 in problem.m.random:
+    if tested == "slopes" and problem.intercept and 0 in problem.m.random:
         small = grown(problem, small, "intercept")
     large = grown(problem, small, "scalar")
     return _judged(problem, small, large)
@@ -481,13 +450,16 @@ def tests_of_columns(
 ) -> list[SignificanceTest]:
     """Test the variance of each random column alone, while the others are free.
 
-    The p-values are not adjusted for the number of columns.
+    The p-values are not adjusted for the number of columns; they are NaN for columns
+    that vary within too few tasks.
     """
     large = fit_logistic(problem, "diagonal")
     tests = []
-    for j in columns:
-        small = without(problem, large, int(j))
-        tests.append(_judged(problem, small, large))
+    for j in columns.tolist():
+        test = SignificanceTest(np.nan, np.nan)
+        if j in problem.m.random:
+            test = _judged(problem, without(problem, large, j), large)
+        tests.append(test)
     return tests
 
 

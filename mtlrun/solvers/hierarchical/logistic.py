@@ -168,12 +168,10 @@ class Laplace:
         Number of tasks; those without rows are nothing.
     random : ndarray of int, shape (q,)
         Columns whose coefficients differ between tasks.
-    ridge : float or Prices
-        A number is the price of everything.
+    prices : Prices
 
     Attributes
     ----------
-    prices : Prices
     n_evaluations : int
         Calls until now.
     """
@@ -183,16 +181,13 @@ class Laplace:
         blocks: list[PaddedRows],
         T: int,
         random: Array,
-        ridge: float | Prices = 0.0,
+        prices: Prices,
     ) -> None:
         self.blocks = blocks
         self.T = T
         self.random = random
         self.p = blocks[0].X.shape[2]
-        if isinstance(ridge, Prices):
-            self.prices = ridge
-        else:
-            self.prices = Prices.equal(ridge, self.p)
+        self.prices = prices
         is_full = np.array_equal(random, np.arange(self.p))
         self._Z = [block.X for block in blocks]
         if not is_full:
@@ -575,8 +570,8 @@ _ROUNDING = 1e-5
 _DIGITS = 1e-14
 
 
-class LaplaceFit(CovarianceModel[Laplace, LaplaceValue]):
-    """A fitted model; the path of its criterion never rises but by rounding."""
+#: A fitted model; the path of its criterion never rises but by rounding.
+LaplaceFit = CovarianceModel[Laplace, LaplaceValue]
 
 
 @dataclass(frozen=True)

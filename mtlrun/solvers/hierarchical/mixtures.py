@@ -17,7 +17,6 @@ import numpy as np
 import pandas as pd
 from sklearn.cluster import KMeans
 
-from mtlrun.solvers.hierarchical.compress import Compressed
 from mtlrun.solvers.hierarchical.fit import ROWS_PER_MEAN, Result
 from mtlrun.solvers.hierarchical.marginal import as_matrix, inverse_by_halves, whitened
 from mtlrun.solvers.hierarchical.posterior import Posterior
@@ -270,44 +269,36 @@ class _EM:
         data = self.data
         r = self.responsibility
         theta, s2 = self.point
-        components = [_Component(data, mu, np.diag(theta), s2) for mu in self.mu]
-        pairs = list(zip(self.pi / self.pi.sum(), components, strict=True))
-        means = (r[:, k, None] * part.W for k, part in enumerate(components))
-        W = np.asarray(sum(means))
-        mu = np.asarray(sum(share * part.mu for share, part in pairs))
+        Theta = np.diag(theta)
+        # Q'Q and coefficients of each task, given that it belongs to a cluster.
+        A = np.empty((data.T, data.p, data.p))
+        of_cluster = np.repeat(self.mu[:, None], data.T, axis=1)
+        for block in data.blocks:
+            q, v, _ = whitened(block, block.R, Theta)
+            A[block.tasks] = q.transpose(0, 2, 1) @ q
+            for k in range(self.K):
+                residual = v - q @ self.mu[k]
+                h = np.matmul(residual[:, None, :], q)[:, 0]
+                of_cluster[k, block.tasks] += h @ Theta
+        shares = self.pi / self.pi.sum()
+        W = np.asarray(sum(r[:, k, None] * of_cluster[k] for k in range(self.K)))
+        mu = np.asarray(sum(shares[k] * self.mu[k] for k in range(self.K)))
+        left = np.eye(data.p) - Theta @ A
+        within = s2 * (Theta - Theta @ A @ Theta)
         explicit = np.zeros((data.T, data.p, data.p))
         Sigma: Any = 0
         mean: Any = 0
-        for k, (share, part) in enumerate(pairs):
+        for k in range(self.K):
             # A cluster of few tasks may not determine all coefficients of its mean.
-            M = np.tensordot(r[:, k], part.A, 1)
+            M = np.tensordot(r[:, k], A, 1)
             mean_covariance = s2 * np.linalg.pinv(M, hermitian=True)
-            left = np.eye(data.p) - part.Theta @ part.A
-            deviation = part.W - W
-            # Within a component: given mu, from the estimate of mu, and between
-            # components.
-            within = s2 * (part.Theta - part.Theta @ part.A @ part.Theta)
+            deviation = of_cluster[k] - W
+            # Within a cluster: given mu, from the estimate of mu, and between clusters.
             of_mean = left @ mean_covariance @ left.transpose(0, 2, 1)
             between = deviation[:, :, None] * deviation[:, None, :]
             explicit += r[:, k, None, None] * (within + of_mean + between)
-            shift = part.mu - mu
-            covariance = s2 * part.Theta + np.outer(shift, shift)
-            Sigma = Sigma + share * covariance
-            mean = mean + share * mean_covariance
+            shift = self.mu[k] - mu
+            covariance = s2 * Theta + np.outer(shift, shift)
+            Sigma = Sigma + shares[k] * covariance
+            mean = mean + shares[k] * mean_covariance
         return Posterior(W, mu, np.asarray(mean), np.asarray(Sigma), s2, data, explicit)
-
-
-class _Component:
-    """The posterior of all tasks given that they belong to one component."""
-
-    def __init__(self, data: Compressed, mu: Array, Theta: Array, s2: float) -> None:
-        self.mu = mu
-        self.Theta = Theta
-        self.W = np.repeat(mu[None], data.T, axis=0)
-        self.A = np.empty((data.T, data.p, data.p))
-        for block in data.blocks:
-            q, v, _ = whitened(block, block.R, self.Theta)
-            self.A[block.tasks] = q.transpose(0, 2, 1) @ q
-            residual = v - q @ mu
-            h = np.matmul(residual[:, None, :], q)[:, 0]
-            self.W[block.tasks] += h @ self.Theta

@@ -206,10 +206,6 @@ class NodeSums:
         weighted = self.share[:, None, :] * moved
         return np.asarray(scatter - weighted @ moved.transpose(0, 2, 1))
 
-    def information_of_rows(self) -> Array:
-        """Return E W - Cov r, (m, n, n)."""
-        return self.information(np.eye(self.r.shape[1])[None])
-
 
 def mean_over_nodes(values: Array, share: Array) -> Array:
     """Return the mean of values (m, n, K) over the nodes, (m, n)."""
@@ -268,7 +264,7 @@ class Quadrature(Laplace):
         B = sums.information(X)
         F = np.zeros((len(B), 0, B.shape[2]))
         if rooted and X.shape[1] < X.shape[2]:
-            F = root_of(sums.information_of_rows()) @ X
+            F = root_of(sums.information(np.eye(X.shape[1])[None])) @ X
         elif rooted:
             F = root_of(B)
         E = self._Z[index] @ S

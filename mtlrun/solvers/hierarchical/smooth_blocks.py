@@ -326,24 +326,15 @@ class KernelBlock:
         solved = self.solved[self.is_row]
         return np.asarray(solved.T @ values)
 
-    def common_sums(self, values: Array) -> Array:
-        """Return A' values, (m,)."""
-        features = self._common_features()
-        return np.asarray(features.T @ values)
-
-    def common_deviations(self) -> Array:
-        """Return sums of squared deviations of A from its means over the rows, (m,)."""
-        features = self._common_features()
-        return np.asarray(len(features) * features.var(axis=0))
-
     def _padded(self, values: Array) -> Array:
         """Return values of the rows as (b, n), with zeros for padding."""
         padded = np.zeros(self.index.shape)
         padded[self.is_row] = values
         return padded
 
-    def _common_features(self) -> Array:
-        """Return A for the rows that are not padding, (n_rows, m)."""
+    @property
+    def common_features(self) -> Array:
+        """A for the rows that are not padding, (n_rows, m)."""
         rows = self.rows[self.is_row]
         return np.asarray(rows[:, :-2])
 
@@ -568,15 +559,10 @@ class FeatureBlock:
         rows = self.rows[:, self.columns]
         return np.asarray(rows.T @ self.solve(values))
 
-    def common_sums(self, values: Array) -> Array:
-        """Return A' values, (m,)."""
-        features = self.rows[:, :-2]
-        return np.asarray(features.T @ values)
-
-    def common_deviations(self) -> Array:
-        """Return sums of squared deviations of A from its means over the rows, (m,)."""
-        features = self.rows[:, :-2]
-        return np.asarray(len(features) * features.var(axis=0))
+    @property
+    def common_features(self) -> Array:
+        """A for the rows, (n, m)."""
+        return self.rows[:, :-2]
 
     def set_target(self, target: Array, noise: Array) -> None:
         """Replace target and noise, arrays over all rows of the model."""
@@ -740,8 +726,8 @@ class BlockList:
         rows[is_row] = matrix
         noise = np.ones(index.shape)
         noise[is_row] = self.data.noise[positions]
-        roots = self.data.design.own_roots(padded)
-        for k, root in enumerate(roots):
-            if root is not None:
-                roots[k] = root * is_row[:, :, None]
+        roots = []
+        for part in self.data.design.own:
+            root = part.root(padded)
+            roots.append(None if root is None else root * is_row[:, :, None])
         return KernelBlock(tasks, index, kernels, rows, noise, tuple(roots))

@@ -25,7 +25,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import nnls
+
+from mtlrun.solvers.hierarchical.covariance import (
+    is_positive_definite,
+    minimize_quadratic,
+    refine_on_face,
+)
 
 Array = np.ndarray
 
@@ -51,6 +56,8 @@ MIN_CURVATURE = 1e-8
 ROUNDING = 1e-13
 #: A predicted reduction below this is rounding if no step lowers F.
 STALLED = 1e-4
+#: Smallest eigenvalue of clearly positive second derivatives with a diagonal of ones.
+MIN_EIGENVALUE = 1e-6
 #: A step that is predicted to lower F by less than this uses exact second derivatives.
 NEAR = 1.0
 #: A part whose removal raises F by less than this is fitted again without it.
@@ -59,18 +66,6 @@ DROP_SLACK = 3.0
 MAX_DIFFERENCES = 6
 #: Rounds of adding and dropping parts.
 MAX_ROUNDS = 3
-
-
-class CriterionSolution(Protocol):
-    """A criterion at one theta."""
-
-    @property
-    def theta(self) -> Array:
-        """Variances of the parts."""
-
-    @property
-    def criterion(self) -> float:
-        """D."""
 
 
 class Criterion(Protocol):
@@ -92,10 +87,10 @@ class Criterion(Protocol):
     max_growth: float | None
 
     def __call__(self, theta: Array) -> Any:
-        """Return a `CriterionSolution` with its `gradient` in theta."""
+        """Return the solution at theta: `theta`, `criterion` and `gradient`."""
 
     def solve(self, theta: Array, needs_gradient: Array | None = None) -> Any:
-        """Return a `CriterionSolution`, which costs less.
+        """Return the solution without its gradient, which costs less.
 
         The gradient made of it may lack parts whose variance is zero, but not those
         that `needs_gradient`.
@@ -403,32 +398,18 @@ class VarianceSearch:
         full_gradient = value.gradient + self.prior.gradient(value.theta)
         gradient = full_gradient[free]
         expected, exact = self._curvature(value, free)
-        step[free], reduction = minimize_model(expected, gradient, theta)
-        if reduction >= NEAR:
-            return step, reduction
-        prior_curvature = self.prior.curvature(value.theta)[free]
-        exact = exact + np.diag(prior_curvature)
-        if not self.criterion.is_curvature_exact:
-            start = exact if _is_positive_definite(exact) else expected
-            exact = self._corrected(start, free)
-        # On the face that seems to hold the minimum the exact model is the better one.
-        inside = theta + step[free] > 0
-        face = np.ix_(inside, inside)
-        if not inside.any() or not _is_positive_definite(exact[face]):
-            return step, reduction
-        # First onto the face, then to the minimum there.
-        refined = np.where(inside, 0.0, -theta)
-        onto_face = float(gradient @ refined + 0.5 * refined @ exact @ refined)
-        slope = gradient + exact @ refined
-        refined[inside], refined_reduction = minimize_model(
-            exact[face],
-            slope[inside],
-            theta[inside],
-        )
-        refined_reduction -= onto_face
-        if refined_reduction > 0:
-            step[free] = refined
-            return step, refined_reduction
+        free_step, reduction = minimize_quadratic(expected, gradient, theta)
+        if reduction < NEAR:
+            # On the face that seems to hold the minimum the exact model is better.
+            prior_curvature = self.prior.curvature(value.theta)[free]
+            exact = exact + np.diag(prior_curvature)
+            if not self.criterion.is_curvature_exact:
+                is_convex = is_positive_definite(exact, MIN_EIGENVALUE)
+                exact = self._corrected(exact if is_convex else expected, free)
+            free_step, reduction = refine_on_face(
+                gradient, exact, theta, free_step, reduction, MIN_EIGENVALUE
+            )
+        step[free] = free_step
         return step, reduction
 
     def _corrected(self, H: Array, free: Array) -> Array:
@@ -561,47 +542,3 @@ class VarianceSearch:
             converged=bool(reduction < limit),
             is_identified=self.is_identified,
         )
-
-
-def _is_positive_definite(H: Array) -> bool:
-    """Return whether H is clearly positive definite, with a diagonal of ones."""
-    scale = _inverse_roots(H)
-    scaled = H * np.outer(scale, scale)
-    eigenvalues = np.linalg.eigvalsh(scaled)
-    return bool(eigenvalues[0] >= 1e-6)
-
-
-def _inverse_roots(H: Array) -> Array:
-    """Return factors that give H a diagonal of ones; it may have negative entries."""
-    diagonal = np.abs(np.diag(H))
-    return np.asarray(1 / np.sqrt(np.maximum(diagonal, 1e-300)))
-
-
-def minimize_model(H: Array, gradient: Array, theta: Array) -> tuple[Array, float]:
-    """Minimize g'd + d'Hd / 2 subject to theta + d >= 0.
-
-    Returns
-    -------
-    step : ndarray
-        d, exactly -theta where the bound holds.
-    reduction : float
-        By how much the model falls.
-    """
-    # H gets a diagonal of ones: variances differ by many orders of magnitude.
-    scale = _inverse_roots(H)
-    eigenvalues, vectors = np.linalg.eigh(H * np.outer(scale, scale))
-    # Curvatures that are zero or negative become slightly positive.
-    largest = max(eigenvalues[-1], 1e-300)
-    size = np.sqrt(np.maximum(eigenvalues, 1e-8 * largest))
-    # With R = root, the model is half of |R x - target|^2 in x = (theta + d) / scale,
-    # up to a constant: least squares with x >= 0.
-    root = size[:, None] * vectors.T
-    scaled_theta = theta / scale
-    scaled_gradient = gradient * scale
-    target = root @ scaled_theta - vectors.T @ scaled_gradient / size
-    scaled, _ = nnls(root, target, maxiter=100 * len(theta))
-    d = scaled - scaled_theta
-    image = root @ d
-    step = np.where(scaled > 0, d * scale, -theta)
-    reduction = -scaled_gradient @ d - 0.5 * image @ image
-    return step, float(reduction)

@@ -490,8 +490,9 @@ class SmoothMarginal:
         for block in self._factorized():
             x = left[block.positions]
             y = right[block.positions]
-            left_sums += block.common_sums(x)
-            right_sums += block.common_sums(y)
+            features = block.common_features
+            left_sums += features.T @ x
+            right_sums += features.T @ y
             unshared += block.own_bilinear(x, y)
         common = np.bincount(self.groups, left_sums * right_sums, self.n_common)
         return np.concatenate([common, unshared])

@@ -24,15 +24,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.utils import gen_batches
 
 Array = np.ndarray
 
-COMMON_PARTS = ("linear", "additive", "wide", "narrow")
-TASK_PARTS = ("level", "slopes", "smooth", "additive")
+COMMON_PARTS: tuple[str, ...] = ("linear", "additive", "wide", "narrow")
+TASK_PARTS: tuple[str, ...] = ("level", "slopes", "smooth", "additive")
 #: Parts whose functions are not linear.
 CURVED_PARTS = ("additive", "wide", "narrow", "smooth")
 #: Common parts whose features are exact at the centers only.
@@ -139,29 +139,7 @@ def gaussian_kernel(A: Array, B: Array, length: float) -> Array:
     return np.exp(kernel, out=kernel)
 
 
-def additive_kernel(A: Array, B: Array) -> Array:
-    """Return the mean over columns of the Gaussian kernels of single columns."""
-    p = A.shape[-1]
-    total = np.zeros((*A.shape[:-1], B.shape[-2]))
-    for j in range(p):
-        difference = A[..., :, None, j] - B[..., None, :, j]
-        squared = np.square(difference)
-        total += np.exp(squared / (-2 * ADDITIVE_LENGTH**2))
-    return total / p
-
-
 # ---------------------------------------------------------------------- features
-
-
-class FeatureMap(Protocol):
-    """Features of rows whose products are the kernel of a part."""
-
-    @property
-    def n_features(self) -> int:
-        """Number of features."""
-
-    def __call__(self, rows: SmoothRows) -> Array:
-        """Return the features (n, n_features)."""
 
 
 @dataclass(frozen=True)
@@ -291,6 +269,10 @@ class IndicatorFeatures:
         levels = rows.levels[:, self.factor]
         is_level = levels[:, None] == self.codes
         return is_level.astype(float)
+
+
+#: Features of rows whose products are the kernel of a part.
+FeatureMap = LinearFeatures | NystroemFeatures | IndicatorFeatures
 
 
 # ---------------------------------------------------------------------- parts
@@ -449,10 +431,13 @@ class AdditivePart(TaskPart):
     name: str = "additive"
 
     def kernel(self, a: SmoothRows, b: SmoothRows) -> Array:
-        """Return the mean of the kernels of single columns."""
-        left = a.clipped[..., self.columns]
-        right = b.clipped[..., self.columns]
-        return additive_kernel(left, right)
+        """Return the mean of the Gaussian kernels of single columns."""
+        total = np.zeros((*a.z.shape[:-1], b.z.shape[-2]))
+        for j in self.columns:
+            difference = a.clipped[..., :, None, j] - b.clipped[..., None, :, j]
+            squared = np.square(difference)
+            total += np.exp(squared / (-2 * ADDITIVE_LENGTH**2))
+        return total / len(self.columns)
 
     def features(self, rows: SmoothRows, reference: SmoothRows) -> Array:
         """Return Nystroem's features of each column at its knots."""
@@ -534,10 +519,6 @@ class SmoothDesign:
         for k, part in enumerate(self.own):
             kernels[k] = part.kernel(a, b)
         return kernels
-
-    def own_roots(self, rows: SmoothRows) -> list[Array | None]:
-        """Return F (..., n, q) of each part of a task with a kernel of low rank."""
-        return [part.root(rows) for part in self.own]
 
     def own_diagonals(self, rows: SmoothRows) -> Array:
         """Return prior variances of all parts of a task in units of theta, (K, n)."""

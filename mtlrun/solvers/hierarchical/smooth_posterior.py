@@ -519,8 +519,9 @@ class SmoothPosterior:
             n_rows = len(block.positions)
             ones = np.ones(n_rows)
             sizes.append(n_rows)
-            means.append(block.common_sums(ones) / n_rows)
-            deviations += block.common_deviations()
+            features = block.common_features
+            means.append(features.T @ ones / n_rows)
+            deviations += n_rows * features.var(axis=0)
             if len(design.own):
                 own_spread -= block.own_bilinear(ones, ones) / n**2
         # Within and between the blocks: squares of features lose the digits of a small

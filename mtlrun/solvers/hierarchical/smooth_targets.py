@@ -52,7 +52,7 @@ COMPONENTS = "components"
 FOREST = "forest"
 RIDGE = "ridge"
 #: Predictions that can be mixed.
-TARGET_PARTS = (TARGETS, COMPONENTS, FOREST, RIDGE)
+TARGET_PARTS: tuple[str, ...] = (TARGETS, COMPONENTS, FOREST, RIDGE)
 #: Components with less variance than this share of the first are left out.
 MIN_COMPONENT = 1e-10
 #: Trees of a forest, and the share of columns tried for a split.
@@ -416,6 +416,7 @@ class TargetsFit:
     leave_one_out: Array
 
 
+@dataclass(eq=False)
 class SeparateFits:
     """Fits of every target alone, which models of the same rows share.
 
@@ -425,9 +426,8 @@ class SeparateFits:
     options : SmoothOptions
     """
 
-    def __init__(self, data: TargetData, options: SmoothOptions) -> None:
-        self.data = data
-        self.options = options
+    data: TargetData
+    options: SmoothOptions
 
     @cached_property
     def smooth(self) -> OutputFits:

@@ -106,7 +106,8 @@ def kernel_matrix(designs: Sequence[Any], coupling: TaskCoupling) -> Array:
     coupling : TaskCoupling
     """
     owner = _owners(designs)
-    if all(isinstance(X, StringDesign) and X.has_kernel for X in designs):
+    # K-mers that share a bucket have other inner products.
+    if all(isinstance(X, StringDesign) and X.buckets == 0 for X in designs):
         K = StringDesign.stack(designs).kernel()
     else:
         X = [stored(X) for X in designs]

@@ -150,13 +150,6 @@ def free_variables(p: Problem, s: State) -> Array:
     return np.flatnonzero(inside)
 
 
-def step_cost(p: Problem, n_free: int) -> float:
-    """Return the approximate cost of `climb`, in visits of a row."""
-    # The kernel matrix, and Cholesky factors in half of the rounds.
-    n_operations = n_free**2 * p.row_cost + _MAX_ROUNDS / 2 * n_free**3 / 3
-    return n_operations / (2.0 * p.row_cost * _BLAS_SPEEDUP)
-
-
 def climb(X: Design, p: Problem, s: State, free: Array, coupling: TaskCoupling) -> None:
     """Maximize the dual over the variables `free`; the others stay fixed.
 
@@ -416,9 +409,13 @@ def _ascend(
         free = _NO_VARIABLES
         if fast:
             free = free_variables(p, s)
-        cost = step_cost(p, len(free))
+        # The approximate cost of `climb` in visits of a row: the kernel matrix, and
+        # Cholesky factors in half of the rounds.
+        n_free = len(free)
+        n_operations = n_free**2 * p.row_cost + _MAX_ROUNDS / 2 * n_free**3 / 3
+        cost = n_operations / (2.0 * p.row_cost * _BLAS_SPEEDUP)
         can_climb = (
-            0 < len(free) <= MAX_FREE
+            0 < n_free <= MAX_FREE
             and cost <= _CLIMB_SHARE * n_visits
             and tracker.max_iter * n_entries > n_visits + cost
         )

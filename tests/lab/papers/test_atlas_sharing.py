@@ -3,12 +3,15 @@
 import csv
 import math
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
 
 from mtlrun import reproduce
+from mtlrun.comparison.verdict import judge
 from mtlrun.data.sets.cards import load_card
 from mtlrun.data.sets.simulate import simulate_families
 from mtlrun.errors import ConfigError, DataError
@@ -17,9 +20,22 @@ from mtlrun.lab.report.run import results_of
 from mtlrun.lab.results import compact_run
 from mtlrun.papers.atlas import sharing as analyses
 from mtlrun.papers.atlas.mixed import mixed_mean
-from mtlrun.papers.atlas.pairs import COLUMNS, LEVELS, SELECTED, pairs, verdict
+from mtlrun.papers.atlas.pairs import (
+    COLUMNS,
+    DECISIONS,
+    LEVELS,
+    SELECTED,
+    error_table,
+    evaluate,
+    make_setting,
+    pairs,
+    verdict,
+)
 from mtlrun.papers.atlas.trees import (
+    LEARNING_RATE,
+    MAX_LEAVES,
     MAX_ROUNDS,
+    MIN_LEAF_ROWS,
     StoppedTreesClassifier,
     StoppedTreesRegressor,
     WithoutTask,
@@ -125,12 +141,45 @@ def test_new_tasks_need_ragged_rows():
         measure(data, new_tasks=True)
 
 
-def test_the_verdict_of_compare_follows_from_its_interval():
+LABEL_METHODS = {
+    "TaskMean": "none",
+    "HierarchicalMTL": "partial",
+    "PooledLogistic": "full",
+}
+
+
+@pytest.fixture(scope="module")
+def labels():
+    """Return a table of labels, its folds and the methods that were tested on them."""
+    data = families("slopes")
+    data = replace(data, y=np.where(data.y > 0, 1.0, -1.0), task_type="binary")
+    setting = make_setting(data, 12, folds=3, search=2, seed=0, new_tasks=False)
+    return data, setting, evaluate(setting, LABEL_METHODS)
+
+
+def test_a_line_has_one_minus_the_auc_and_the_mean_inner_score_of_the_folds(labels):
+    _, setting, methods = labels
+    lines = {(line[0], line[1]): line for line in error_table(setting, methods)}
+    assert lines["TaskMean", "none"][2] == pytest.approx(0.5, abs=0.05)
+    for method, level in methods:
+        line = lines[method.label, level]
+        assert line[3] == pytest.approx(np.mean(list(method.inner.values())), rel=1e-4)
+        # It is the only method of its level.
+        assert lines[SELECTED, level][2:] == line[2:]
+    assert lines["PooledLogistic", "full"][2] < 0.3
+
+
+def test_the_verdict_on_labels_is_relative_to_the_error_of_the_alternative(labels):
+    data, setting, methods = labels
+    judged = judge([method for method, _ in methods], setting.evaluation)
     values = verdict(
-        families("slopes"), seed=0, rows=8, sharing=LINEAR, folds=3, search=2
+        data, seed=0, rows=12, sharing=LABEL_METHODS, folds=3, search=2
     ).values
-    assert values["low"] < values["gain"] < values["high"]
-    assert values["decision"] in range(5)
+    error = 1 - judged.gain.second
+    assert values["gain"] == pytest.approx(judged.gain.value / error)
+    assert values["low"] == pytest.approx(judged.gain.low / error)
+    assert values["high"] == pytest.approx(judged.gain.high / error)
+    assert DECISIONS[int(values["decision"])] == judged.decision
 
 
 # ---------------------------------------------------------------- boosted trees
@@ -143,6 +192,29 @@ def test_trees_stop_before_they_fit_noise():
     signal = StoppedTreesRegressor().fit(X, 5 * X[:, 0])
     assert noise.n_rounds_ < signal.n_rounds_ / 2
     assert signal.n_rounds_ < MAX_ROUNDS
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_trees_have_the_rounds_with_the_smallest_loss_on_a_fifth_of_the_rows(seed):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] + rng.normal(size=60)
+    order = np.random.default_rng(seed).permutation(60)
+    validation, train = order[:12], order[12:]
+    trees = HistGradientBoostingRegressor(
+        learning_rate=LEARNING_RATE,
+        max_iter=40,
+        max_leaf_nodes=MAX_LEAVES,
+        min_samples_leaf=MIN_LEAF_ROWS,
+        max_bins=63,
+        early_stopping=False,
+    ).fit(X[train], y[train])
+    losses = [
+        np.mean((predicted - y[validation]) ** 2)
+        for predicted in trees.staged_predict(X[validation])
+    ]
+    model = StoppedTreesRegressor(random_state=seed).fit(X, y)
+    assert model.n_rounds_ == 1 + np.argmin(losses)
 
 
 def test_trees_with_few_rows_predict_their_mean():
@@ -188,10 +260,12 @@ def mean_of(frame):
     return mixed_mean(frame["value"], frame["table"], frame["source"])
 
 
+@pytest.mark.filterwarnings("ignore:The MLE may be")
 def test_the_mean_and_its_error_match_statsmodels():
     from statsmodels.formula.api import mixedlm
 
-    frame = simulated_effects(0.1, n_sources=12)
+    # Sources of unequal size: their mean is not the mean of the values.
+    frame = simulated_effects(0.1, n_sources=12, seed=3).drop(range(0, 36, 2))
     model = mixedlm(
         "value ~ 1",
         frame,
@@ -204,6 +278,9 @@ def test_the_mean_and_its_error_match_statsmodels():
     assert ours.mean == pytest.approx(theirs.params["Intercept"], rel=1e-4)
     assert ours.error == pytest.approx(theirs.bse["Intercept"], rel=1e-3)
     assert ours.residual_std**2 == pytest.approx(theirs.scale, rel=1e-3)
+    assert ours.source_std**2 == pytest.approx(theirs.cov_re.iloc[0, 0], rel=1e-2)
+    assert ours.table_std**2 == pytest.approx(theirs.vcomp[0], rel=1e-2)
+    assert ours.high - ours.mean == pytest.approx(2.201 * ours.error, rel=1e-3)
 
 
 @pytest.mark.slow

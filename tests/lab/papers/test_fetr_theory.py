@@ -9,7 +9,13 @@ import pytest
 
 from mtlrun.data.sets.simulate import simulate_fetr
 from mtlrun.papers.fetr.theory import fetr_theory, matching_excess, step_gap
-from mtlrun.solvers.relationship.fetr import Precision, exact_precision
+from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.relationship.fetr import (
+    FetrProblem,
+    FetrState,
+    Precision,
+    exact_precision,
+)
 
 BOX = (0.01, 100.0)
 
@@ -96,3 +102,16 @@ def test_the_gap_bounds_the_gain_of_any_feasible_matrix(moment):
         basis = np.linalg.qr(rng.standard_normal((6, 6))).Q
         other = Precision(np.exp(rng.uniform(*np.log(BOX), 6)), basis)
         assert objective(point) - objective(other) <= gap + 1e-9
+
+
+def test_without_bounds_the_objective_has_no_minimum(shared_rows):
+    data = TaskData.from_matrix(shared_rows.X, shared_rows.y)
+    rho = 2.0
+    problem = FetrProblem(data, 1.0, rho, 1e-9, 1e9)
+    W = np.zeros((12, 5))
+    objectives = []
+    for scale in (1.0, 1e3, 1e6):
+        state = FetrState(W, Precision.scalar(12, scale), Precision.scalar(5, scale))
+        objectives.append(problem.fit_term(W) + problem.prior(state))
+    falls = np.diff(objectives)
+    np.testing.assert_allclose(falls, -2 * rho * 12 * 5 * np.log(1e3))

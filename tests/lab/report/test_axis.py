@@ -43,7 +43,7 @@ def sweep(maker):
                         method,
                         trial,
                         auc=0.7 + 0.1 * index + 0.02 * trial,
-                        fit=2.0**index,
+                        fit=2.0**index + 0.5 * trial,
                     )
     return maker
 
@@ -72,7 +72,9 @@ def test_curves_have_means_and_standard_deviations_over_the_splits(sweep, unit, 
     assert complete.y == pytest.approx([0.71 * unit, 0.81 * unit])
     assert complete.spread == pytest.approx([0.02 * unit / math.sqrt(2)] * 2)
     assert (broken.label, broken.x) == ("APG-RMTL", [2])
-    assert seconds.curves[0].y == [1.0, 2.0]
+    # Medians have no standard deviation.
+    assert seconds.curves[0].y == [1.25, 2.25]
+    assert not any(seconds.curves[0].spread)
 
 
 def test_the_report_has_a_table_along_the_axis_and_names_the_figure(sweep):

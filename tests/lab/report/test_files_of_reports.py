@@ -6,11 +6,12 @@ import csv
 import io
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from mtlrun.engine.record import Record, SearchResult
+from mtlrun.engine.record import Record, SearchResult, Seconds
 from mtlrun.errors import UnknownNameError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import (
@@ -23,7 +24,16 @@ from mtlrun.lab.report.formats import (
     render,
     write_report,
 )
-from mtlrun.lab.report.sections import selected_text
+from mtlrun.lab.report.method_results import method_results
+from mtlrun.lab.report.run import read_run
+from mtlrun.lab.report.sections import (
+    computing_seconds,
+    cost_section,
+    data_section,
+    job_table,
+    selected_text,
+    solver_section,
+)
 
 DC = "LADM-DC-RMTL-10%"
 
@@ -224,12 +234,43 @@ def test_a_single_split_has_no_p_values_and_no_standard_deviation(maker):
 
 def test_a_partial_run_is_marked_as_partial(maker):
     maker.fill()
+    maker.skip("alpha", DC, 0)
     maker.skip("alpha", DC, 1)
     report = build_report(maker.write())
-    assert report.summary[0] == "PARTIAL RUN: 5 of 6 results done, 1 not computed yet."
+    assert report.summary[0] == "PARTIAL RUN: 4 of 6 results done, 2 not computed yet."
     assert json.loads(json_report(report))["partial"] is True
     section = next(s for s in report.sections if s.title == "Not computed yet")
-    assert section.grids[0].rows == [["alpha", 1, DC]]
+    assert section.grids[0].rows == [["alpha", 2, DC]]
+
+
+def test_sections_have_the_numbers_of_the_records(maker):
+    maker.trials = 3
+    for trial, (n_iter, has_converged) in enumerate(
+        [(1, True), (2, False), (30, True)]
+    ):
+        record = maker.cell("alpha", "APG-RMTL", trial)
+        record.solver |= {"n_iter": n_iter, "converged": has_converged}
+        record.seconds = Seconds(fit=1.0, fit_all=[1.0, 1.0, 4.0], total=10.0)
+    run = read_run(maker.write())
+    (row,) = method_results(run)
+    (line,) = solver_section(run, [row]).grids[0].records()
+    assert (line["iterations"], line["converged"]) == (2, "2/3")
+    (line,) = cost_section(run).lines
+    assert re.findall(r"[\d.]+ s\b", line) == ["30.0 s", "18.0 s"]
+    (line,) = data_section(run).grids[0].records()
+    assert line["used"] == "4 + 6 rows, 3 tasks"
+    jobs, _ = job_table(run, row)
+    assert [job["seconds"] for job in jobs.records()] == [1.0, 1.0, 1.0]
+    assert computing_seconds([run, run]) == 30.0
+
+
+def test_a_failed_job_is_listed_as_failed(maker):
+    maker.fail("alpha", "APG-RMTL", 0)
+    maker.skip("alpha", "APG-RMTL", 1)
+    run = read_run(maker.write())
+    jobs, logs = job_table(run, method_results(run)[0])
+    assert [job["status"] for job in jobs.records()] == ["failed", "missing"]
+    assert list(logs) == ["ValueError: no"]
 
 
 def test_an_empty_run_has_a_report(maker):

@@ -10,8 +10,10 @@ import pytest
 from mtlrun.lab.report.summary import (
     distinct_claims,
     overview_json,
+    overview_lines,
     overview_sections,
     read_overview,
+    run_counts,
 )
 
 
@@ -89,3 +91,34 @@ def test_a_comparison_of_two_runs_on_the_same_data_counts_once(
     ((_, claim),) = distinct_claims(read_overview(tmp_path).entries)
     assert claim.verdict == verdict
     assert len(claim.results) == n_compared
+
+
+def test_the_index_counts_jobs_claims_numbers_and_seconds_of_all_runs(
+    folder_maker, tmp_path
+):
+    """The large run has most jobs, the small one most splits of the printed number."""
+    check = {"kind": "order", "quantity": "auc", "methods": ["One Norm", "APG-RMTL"]}
+    printed = {"dataset": "alpha", "quantity": "auc", "value": 0.7}
+    for profile, trials, auc in (("large", 2, 0.7), ("small", 3, 0.9)):
+        maker = folder_maker(tmp_path)
+        maker.folder = maker.folder.with_name(profile)
+        maker.info["profile"] = profile
+        maker.config["claims"] = [
+            {"id": name, "text": "it is so", "checks": [check]} for name in "cd"
+        ]
+        maker.config["reference"] = [
+            {**printed, "method": method} for method in ("One Norm", "Nobody")
+        ]
+        methods = maker.info["methods"][: 3 if profile == "large" else 1]
+        for method in methods:
+            for trial in range(trials):
+                key = f"{profile}-{method}-{trial}"
+                maker.cell("alpha", method, trial, auc=auc, key=key)
+        maker.write()
+    overview = read_overview(tmp_path)
+    total = json.loads(overview_json(overview))["total"]
+    assert (total["cells"], total["done"], total["seconds"]) == (9, 9, 9.0)
+    assert (total["within"], total["outside"], total["not run"]) == (0, 1, 1)
+    assert total["not confirmed"] == 2
+    assert overview_lines(overview)[0].startswith("1 artifact in 2 runs, ")
+    assert [run_counts(entry)[1] for entry in overview.entries] == ["1 of 1", "0 of 1"]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from mtlrun.lab.experiment.claims import Reference, Tolerance
+from mtlrun.lab.experiment.claims import Reference, Tolerance, Verdict
 from mtlrun.lab.report.build import Report, build_report, check_problems, notes
-from mtlrun.lab.report.references import tolerance_of
+from mtlrun.lab.report.references import ReferenceVerdict, constant_lines, tolerance_of
 
 
 def report_with(maker, *entries: dict[str, Any], tolerance: Any = None) -> Report:
@@ -73,6 +74,8 @@ def test_the_printed_precision_counts(maker):
         ),  # One split: only the absolute tolerance
         (auc(0.7, decimals=4), 0.04, 4, 0.001),  # No printed standard deviation
         (auc(0.7, decimals=4, absolute=0.02), 0.04, 4, 0.02),
+        (auc(0.7, std=0.03, n=1, decimals=4), 0.04, 4, 0.001),  # One printed split
+        (auc(0.7, decimals=4, error_rate=0.1), None, 1, 0.03),
     ],
 )
 def test_the_tolerance_follows_its_rules(entry, std, n, tolerance):
@@ -81,6 +84,46 @@ def test_the_tolerance_follows_its_rules(entry, std, n, tolerance):
         Reference(**entry), [Tolerance(**rule) for rule in rules], std, n
     )
     assert result[0] == pytest.approx(tolerance)
+
+
+@pytest.mark.parametrize(
+    ("value", "tolerance"), [(71.0, 0.5), (0.71, 0.005), (1.5e-05, 5e-07)]
+)
+def test_without_rules_half_a_unit_of_the_last_digit_is_allowed(value, tolerance):
+    result = tolerance_of(Reference(**auc(value)), [], None, 1)
+    assert result[0] == pytest.approx(tolerance)
+
+
+def test_splits_without_a_value_do_not_count(maker):
+    maker.trials = 3
+    for trial in range(3):
+        maker.cell("alpha", "APG-RMTL", trial, auc=None if trial else 0.7)
+    report = report_with(maker, auc(0.7))
+    assert [r.n for r in report.references] == [1]
+
+
+def test_a_constant_is_the_mean_of_what_is_printed_for_a_data_set():
+    numbers = [
+        ReferenceVerdict(
+            "alpha",
+            method,
+            "auc",
+            "paper",
+            value,
+            ours=ours,
+            tolerance=0.25,
+            verdict=verdict,
+        )
+        for method, value, ours, verdict in (
+            ("A", 0.25, 0.25, Verdict.WITHIN),  # The constant, 0.5, is at the limit.
+            ("B", 0.25, 0.25, Verdict.WITHIN),
+            ("C", 1.0, 0.25, Verdict.OUTSIDE),
+        )
+    ]
+    alone = replace(numbers[0], dataset="beta")
+    (line,) = constant_lines([*numbers, alone])
+    assert "2 of 3 numbers" in line
+    assert "ours are for 2" in line
 
 
 def test_a_speedup_has_a_relative_tolerance(maker):

@@ -52,8 +52,9 @@ def test_the_corrected_t_test_uses_the_ratio_of_test_to_training_rows():
 def test_pairs_use_the_splits_that_both_have_and_ties_count_as_equal():
     seconds = dict.fromkeys(range(6), 1.0)
     ours = result("A", seconds, {0: 0.9, 1: 0.8, 2: 0.7, 3: 0.5})
-    theirs = result("B", seconds, {1: 0.6, 2: 0.7001, 3: 0.6, 4: 0.1})
-    comparison = paired(ours, theirs, "auc", ties=0.001)
+    theirs = result("B", seconds, {1: 0.6, 2: 0.7 + 2**-12, 3: 0.6, 4: 0.1})
+    # A difference as large as allowed is a tie, too.
+    comparison = paired(ours, theirs, "auc", ties=0.7 + 2**-12 - 0.7)
     assert (
         comparison.n,
         comparison.wins,
@@ -62,7 +63,7 @@ def test_pairs_use_the_splits_that_both_have_and_ties_count_as_equal():
     ) == (3, 1, 1, 1)
     assert comparison.mean_difference == pytest.approx((0.2 + 0.0 - 0.1) / 3)
     by_task = paired(ours, theirs, "auc", "task")
-    means = np.mean([0.8, 0.7, 0.5]) - np.mean([0.6, 0.7001, 0.6])
+    means = np.mean([0.8, 0.7, 0.5]) - np.mean([0.6, 0.7 + 2**-12, 0.6])
     assert (by_task.n, by_task.wins) == (2, 2)
     assert by_task.mean_difference == pytest.approx(means)
 
@@ -144,6 +145,13 @@ def test_pairs_are_compared_with_the_baseline_by_holms_method(maker):
         assert row[6] == pytest.approx(2 / 64)
         assert row[7] == pytest.approx(4 / 64)
     assert by_trial[0][4] == "0-6-0"
+
+
+def test_without_a_baseline_pairs_are_compared_with_the_best_method(maker):
+    maker.config["timing"] = None
+    maker.trials = 6
+    _, section = ranking_of(maker.fill())
+    assert {row[1] for row in section.grids[1].rows} == {"One Norm", "APG-RMTL"}
 
 
 def test_tasks_without_a_value_in_any_split_do_not_count(maker):

@@ -218,8 +218,40 @@ def test_the_last_lines_say_what_was_computed_claimed_and_found(maker, width):
     last = lines[lines.index("In short") :]
     assert len(last) <= 1 + 10
     assert last[1].startswith("computed: made/table1 on alpha, 6 of 6 results")
-    assert last[3].startswith("does not hold (ours: 4.00 times): It is faster")
+    assert last[3] == "does not hold: It is faster (ours: 4.00 times)"
     assert last[-2] == "3 further claims: 3 do not hold"
+
+
+def test_a_long_claim_is_cut_before_its_numbers(maker):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
+    claim = {
+        "id": "c",
+        "text": "It is faster " * 9,
+        "checks": [{**check, "at_least": 6}],
+    }
+    maker.config["claims"] = [claim]
+    (line,) = [line for line in printed(maker.fill()).splitlines() if "..." in line]
+    assert line.startswith("does not hold: ")
+    assert line.endswith("... (ours: 4.00 times)")
+    assert len(line) <= 80
+
+
+def test_the_last_lines_tell_the_data_of_the_paper_from_others(maker):
+    check = {"kind": "ratio", "quantity": "seconds", "of": "APG-RMTL", "over": DC}
+    claim = {"id": "c", "text": "It is faster", "checks": [{**check, "at_least": 6}]}
+    headers = []
+    for source in ("paper", "other data"):
+        maker.config["claims"] = [{**claim, "source": source}]
+        lines = printed(maker.fill()).splitlines()
+        headers.append(lines[lines.index("In short") + 2])
+    assert ["other than" in header for header in headers] == [False, True]
+
+
+def test_claims_without_a_comparison_are_not_further_ones(maker):
+    claim = {"id": "c", "text": "It is so", "not_testable": "the figures are lost"}
+    maker.config["claims"] = [claim]
+    lines = printed(maker.fill()).splitlines()
+    assert any(line.endswith("1 is not testable") for line in lines)
 
 
 def test_additional_claims_are_counted_with_those_not_tested(maker):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mtlrun.lab.experiment.claims import Check, Verdict
 from mtlrun.lab.report.claims import CheckResult, ClaimVerdict
-from mtlrun.lab.report.findings import data_of, numbers_of
+from mtlrun.lab.report.findings import data_of, finding, numbers_of
 from mtlrun.show.report_table import (
     Column,
     ReportTable,
@@ -101,6 +101,12 @@ def test_tex_escapes_every_special_character():
             "0.200 to 0.500 times",
         ),
         (
+            {"kind": "ratio", "quantity": "seconds", "at_least": 1000},
+            (0.00081, 1390.2),
+            "at least 1,000 times",
+            "0.000810 to 1,390 times",
+        ),
+        (
             {"kind": "difference", "quantity": "auc", "at_least": 0},
             (0.01,),
             "AUC not lower",
@@ -145,3 +151,12 @@ def test_labels_with_commas_are_separated():
     ]
     claim = SimpleNamespace(verdict=Verdict.CONFIRMED, results=results)
     assert data_of([run], claim) == "SARCOS, partial; simulated"
+
+
+def test_a_finding_keeps_the_digits_of_a_small_factor():
+    check = Check(kind="ratio", quantity="seconds", of=["A"], over=["B"], at_least=1)
+    results = [CheckResult("", False, 0.00081, check=check)]
+    claim = ClaimVerdict(
+        "c", "It is so.", None, Verdict.NOT_CONFIRMED, "", results=results
+    )
+    assert "(0.000810 times in" in finding(claim, "it is faster")

@@ -257,8 +257,7 @@ class _Body:
         names_by_column : mapping of int to collection of str
             Columns of names, and the known names of each.
         """
-        rows = _rows(self.content, self.name, self.delimiter, self.first_line)
-        _, cells = next(rows, (0, [""] * self.width))
+        _, cells = next(self.rows(), (0, [""] * self.width))
         if len(cells) != self.width:
             # pandas would use surplus cells as an index and shift all columns.
             self._refuse_unequal_rows()
@@ -299,23 +298,33 @@ class _Body:
 
     def locate(self, row: int) -> str:
         """Return the file and line of a row."""
-        rows = _rows(self.content, self.name, self.delimiter, self.first_line)
         # pandas has other blanks, such as the vertical tab: then there may be no such row.
-        line, _ = next(itertools.islice(rows, row, None), (None, []))
+        line, _ = next(itertools.islice(self.rows(), row, None), (None, []))
         return self.name if line is None else f"{self.name}:{line}"
 
     def lines(self) -> list[int]:
         """Return the line of each row."""
-        rows = _rows(self.content, self.name, self.delimiter, self.first_line)
-        return [line for line, _ in rows]
+        return [line for line, _ in self.rows()]
+
+    def rows(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield line and cells of each row."""
+        return _rows(self.content, self.name, self.delimiter, self.first_line)
 
     def _file(self) -> io.BytesIO:
         return io.BytesIO(self.content[self.first_character :].encode())
 
     def _refuse_unequal_rows(self) -> None:
-        _refuse_unequal_rows(
-            self.content, self.name, self.delimiter, self.first_line, self.width
-        )
+        for line, cells in self.rows():
+            if len(cells) != self.width:
+                text = (
+                    f"{self.name}:{line}: {counted(len(cells), 'cell')} where the "
+                    f"first line has {self.width}"
+                )
+                raise DataError(
+                    text,
+                    "Every row needs the same number of cells; quote cells that "
+                    "contain the separator.",
+                )
 
 
 def _head(content: str, skip: int, name: str) -> tuple[list[str], int]:
@@ -552,19 +561,3 @@ def _rows(
         raise DataError(
             text, "Save the table with one kind of line end, and close its quotes."
         ) from None
-
-
-def _refuse_unequal_rows(
-    content: str, name: str, delimiter: str | None, start: int, width: int
-) -> None:
-    for line, cells in _rows(content, name, delimiter, start):
-        if len(cells) != width:
-            text = (
-                f"{name}:{line}: {counted(len(cells), 'cell')} where the first line "
-                f"has {width}"
-            )
-            raise DataError(
-                text,
-                "Every row needs the same number of cells; quote cells that contain "
-                "the separator.",
-            )
