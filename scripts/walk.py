@@ -57,10 +57,12 @@ class Counts:
 # of their callers. Lowered on 2026-11-29: a comparison of baselines does not test
 # differences between tasks, and its table is not stored and read back. Raised on the same
 # day by the files of colors and drawings, the options of `compare`, its look, and the
-# class of the results of searches.
+# class of the results of searches. Lowered again on the same day: a comparison and a
+# training look for files of an earlier result only in a folder that exists, results
+# hold as fields what was a property, and files with one reader are part of it.
 LIMITS = {
-    "reproduce": Counts(files=101, functions=870, classes=76, jsonable=4_900),
-    "compare": Counts(files=115, functions=975, classes=97, jsonable=3_800),
+    "reproduce": Counts(files=94, functions=825, classes=72, jsonable=4_890),
+    "compare": Counts(files=106, functions=937, classes=95, jsonable=3_750),
 }
 
 

@@ -812,7 +812,7 @@ def with_levels(candidate: Candidate, dataset: Dataset) -> Candidate:
     The baseline that fits each task by itself uses groups that are nested in the tasks
     only: a group that occurs in several tasks would share between them.
     """
-    if not dataset.levels or not uses_levels(candidate):
+    if not dataset.levels or not is_smooth(_model_name(candidate)):
         return candidate
     is_single = candidate.family == INDEPENDENT
     if is_single and len(nested_levels(dataset)) < len(dataset.levels):
@@ -821,11 +821,6 @@ def with_levels(candidate: Candidate, dataset: Dataset) -> Candidate:
     positions = list(range(-len(dataset.levels), 0))
     candidate = _with_model_param(candidate, "levels", positions)
     return replace(candidate, features=TABLE_WITH_LEVELS)
-
-
-def uses_levels(candidate: Candidate) -> bool:
-    """Whether a method can use further groups."""
-    return is_smooth(_model_name(candidate))
 
 
 def nested_levels(dataset: Dataset) -> list[str]:

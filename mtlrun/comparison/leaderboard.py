@@ -645,12 +645,3 @@ def curve_grid(curve: pd.DataFrame) -> ReportTable:
     known_values = curve.astype(object).where(curve.notna(), None)
     grid.rows += map(list, known_values.itertuples(index=False))
     return grid
-
-
-def curve_text(evaluation: Evaluation) -> str:
-    """Return the caption of the table of the curve."""
-    return (
-        "Multi-task learning and the best alternative, trained on parts of the rows of every task and tested on the same "
-        "rows. Multi-task and best alternative: mean over the tasks of the "
-        f"{evaluation.measure}; gain, low and high: as in the verdict."
-    )

@@ -48,15 +48,6 @@ from mtlrun.metrics.registry import METRICS, get_metric
 from mtlrun.show.quantities import AUC, NMSE
 from mtlrun.utils.io import stored_fields
 
-#: Metrics that divide by the variance of a task -> their replacements where tasks have
-#: rows of their own. There, a task may have two test rows only, with a variance of
-#: almost 0.
-SHRUNKEN_METRICS = {
-    "nmse": "nmse_shrunken",
-    "nmse_all": "nmse_shrunken",
-    "r2": "r2_shrunken",
-}
-
 
 @dataclass(frozen=True)
 class Protocol:
@@ -332,7 +323,7 @@ def _metric(name: str | None, dataset: Dataset) -> str:
             f"Use one of: {', '.join(names)}.",
         )
     if dataset.task_id is not None:
-        return SHRUNKEN_METRICS.get(name, name)
+        return get_metric(name).shrunken or name
     return name
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,6 @@ from mtlrun.comparison.gallery import (
 from mtlrun.comparison.leaderboard import (
     Leaderboard,
     curve_grid,
-    curve_text,
     leaderboard_grid,
     leaderboard_json,
     markdown,
@@ -562,9 +561,15 @@ class Comparison:
             figures.append(page_figure(picture, f"coefficients-{index}"))
         folded = [FoldedPart(section, figures)]
         if self.curve is not None:
-            text = [curve_text(self.board.evaluation)]
+            text = (
+                "Multi-task learning and the best alternative, trained on parts of the "
+                "rows of every task and tested on the same rows. Multi-task and best "
+                "alternative: mean over the tasks of the "
+                f"{self.board.evaluation.measure}; gain, low and high: as in the "
+                "verdict."
+            )
             table = curve_grid(self.curve)
-            curve = Section("Gain against rows per task", text, [table])
+            curve = Section("Gain against rows per task", [text], [table])
             folded.insert(0, FoldedPart(curve))
         folded += map(FoldedPart, others)
         return comparison_page(self.board, self.pictures, leaderboard, folded)
@@ -794,7 +799,7 @@ class TableComparison(Comparison):
         return _drawn(task_picture(self.model, self.dataset, column, tasks), ax)
 
 
-@dataclass(frozen=True)
+@dataclass
 class TableSource:
     """Table of a comparison, from which its data set is made.
 
@@ -805,32 +810,27 @@ class TableSource:
         Test rows, if they are a table of their own.
     roles : Roles
         Roles of the columns.
+    tables : list of Table
+        The table, and the one of the test rows if there is one.
+    files : list of Snapshot
+        The files of the tables; data frames have none.
+    has_frames : bool
+        Whether a table is a data frame.
     """
 
     table: Table
     test_table: Table | None
     roles: Roles
+    tables: list[Table] = field(init=False)
+    files: list[Snapshot] = field(init=False)
+    has_frames: bool = field(init=False)
 
-    @property
-    def tables(self) -> list[Table]:
-        """The table, and the one of the test rows if there is one."""
-        if self.test_table is None:
-            return [self.table]
-        return [self.table, self.test_table]
-
-    @property
-    def files(self) -> list[Snapshot]:
-        """The files of the tables; data frames have none."""
-        files = []
-        for table in self.tables:
-            if table.source:
-                files.append(table.source)
-        return files
-
-    @property
-    def has_frames(self) -> bool:
-        """Whether a table is a data frame."""
-        return len(self.files) < len(self.tables)
+    def __post_init__(self) -> None:
+        self.tables = [self.table]
+        if self.test_table is not None:
+            self.tables.append(self.test_table)
+        self.files = [table.source for table in self.tables if table.source]
+        self.has_frames = len(self.files) < len(self.tables)
 
     def as_stored(self, dataset: Dataset) -> TableSource:
         """Return the source whose stored table gives the same data set.

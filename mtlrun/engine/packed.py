@@ -68,7 +68,7 @@ class Packed:
     records : dict of str to dict
         Fields of the records by key.
     plan : dict
-        Fields of ``run.json`` that were moved to this file, see `without_plan`.
+        Fields of ``run.json`` that were moved to this file, see `PLAN_FIELDS`.
     paired : list of dict
         Results of paired tests on test scores, which the claims of the run need. Each
         has the keys of both records, the options of the test and its result.
@@ -252,15 +252,6 @@ SHORT_KEY = 12
 #: Fields of ``run.json`` that can move to the file of records: its plan, the changes of
 #: each interpretation, and properties of data sets and quantities.
 PLAN_FIELDS = ("cells", "config", "datasets", "published", "quantities", "readings")
-
-
-def without_plan(info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the content of ``run.json`` without the fields that have moved.
-
-    The digest in it remains the digest of all fields.
-    """
-    rest = {name: value for name, value in info.items() if name not in PLAN_FIELDS}
-    return {**rest, "plan": PACKED}
 
 
 def is_without_plan(info: Mapping[str, Any]) -> bool:

@@ -232,7 +232,17 @@ def plan(
         if interpreted is not experiment:
             name = interpreted.interpretation
         all_scenarios = scenarios(interpreted.spec)
-        _check_size(interpreted, all_scenarios)
+        n_jobs = sum(s.trials * len(s.methods) for s in all_scenarios)
+        n_folds = 0
+        if interpreted.spec.selection:
+            n_folds = interpreted.spec.selection.folds
+        allow(
+            interpreted.source,
+            n_jobs * (1 + n_folds),
+            PLANNED,
+            "results and folds",
+            "Lower trials, folds or values.",
+        )
         metadata = datasets.setdefault(interpreted.interpretation, {})
         for scenario in all_scenarios:
             data = _dataset_info(interpreted, scenario, directory, needs_files)
@@ -283,23 +293,6 @@ def plan(
         settings=settings_text(experiment.overrides),
         experiment=experiment,
         datasets=datasets,
-    )
-
-
-def _check_size(experiment: Experiment, all_scenarios: list[Scenario]) -> None:
-    """Refuse an experiment with too many jobs."""
-    n_jobs = 0
-    for scenario in all_scenarios:
-        n_jobs += scenario.trials * len(scenario.methods)
-    n_folds = 0
-    if experiment.spec.selection:
-        n_folds = experiment.spec.selection.folds
-    allow(
-        experiment.source,
-        n_jobs * (1 + n_folds),
-        PLANNED,
-        "results and folds",
-        "Lower trials, folds or values.",
     )
 
 
@@ -803,7 +796,14 @@ def matching(rows: Sequence[PlannedJob], only: Iterable[str]) -> list[bool]:
         )
     patterns: dict[str, list[str]] = {}
     for text in only:
-        for part in _parts(text, labels):
+        key, _, label = text.partition("=")
+        key = key.strip()
+        label = label.strip()
+        parts = text.split(",")
+        if any(row_labels.get(key) == label for row_labels in labels):
+            # This comma is a part of a label.
+            parts = [text]
+        for part in parts:
             key, pattern = _parse(part, labels)
             patterns.setdefault(key, []).append(pattern)
     are_matching = []
@@ -814,17 +814,6 @@ def matching(rows: Sequence[PlannedJob], only: Iterable[str]) -> list[bool]:
             is_matching &= any(_matches(label, pattern) for pattern in alternatives)
         are_matching.append(is_matching)
     return are_matching
-
-
-def _parts(text: str, labels: Sequence[Mapping[str, str]]) -> list[str]:
-    """Split ``method=A,dataset=B`` at commas, but not a label with commas."""
-    key, _, label = text.partition("=")
-    key = key.strip()
-    label = label.strip()
-    for row_labels in labels:
-        if row_labels.get(key) == label:
-            return [text]
-    return text.split(",")
 
 
 def _parse(part: str, labels: Sequence[Mapping[str, str]]) -> tuple[str, str]:

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from mtlrun.engine.packed import (
     PACKED,
+    PLAN_FIELDS,
     TASK_DIGITS,
     is_without_plan,
     needed_plan,
-    without_plan,
 )
 from mtlrun.engine.run import CANNOT_WRITE_REMEDY, run
 from mtlrun.engine.store import Store, write_new
@@ -253,4 +253,7 @@ def pack_with_plan(
         task_digits=task_digits,
         into=trial,
     )
-    write_new(trial / RUN_FILE, file_json(without_plan(plan_json)).encode())
+    # The digest in it remains the digest of all fields.
+    rest = {name: value for name, value in plan_json.items() if name not in PLAN_FIELDS}
+    content = file_json({**rest, "plan": PACKED})
+    write_new(trial / RUN_FILE, content.encode())

@@ -12,7 +12,7 @@ from mtlrun.catalog.registry import build
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.roles.check import alarm_lines
 from mtlrun.data.sets.load import load_dataset, loaded_findings
-from mtlrun.engine.job import TABLE_KINDS, Job
+from mtlrun.engine.job import TABLE_KINDS
 from mtlrun.engine.run import Runner
 from mtlrun.errors import ConfigError
 from mtlrun.estimators.baselines import takes_task_id
@@ -82,12 +82,23 @@ def train(
     refuse_links(output, folder)
     check_settings(folder, training.config, force)
     training_plan = plan(training, data_dir=data_dir, output=output)
-    job = training_job(training, training_plan.rows[0].job)
+    spec = training.spec
+    job = TrainingJob(
+        # The job that evaluates the model.
+        job=training_plan.rows[0].job,
+        id=training.id,
+        source=training.source,
+        dataset_name=spec.dataset.name,
+        dataset_options=spec.dataset.options,
+        estimator=spec.method.estimator,
+        refit=spec.refit,
+        config=training.config,
+    )
     if not force:
         result = up_to_date(folder, job)
         if result is not None:
             return TrainingSummary(folder, result, up_to_date=True)
-    dataset_spec = training.spec.dataset
+    dataset_spec = spec.dataset
     dataset = load_dataset(dataset_spec.id, data_dir=data_dir, **dataset_spec.options)
     check_training(training, dataset)
     progress = progress or Progress()
@@ -106,29 +117,6 @@ def train(
         save_training(trained, folder)
         write_atomic(folder / PAGE, trained.page())
     return TrainingSummary(folder, trained.result)
-
-
-def training_job(training: Experiment, job: Job) -> TrainingJob:
-    """Return the model to train.
-
-    Parameters
-    ----------
-    training : Experiment
-        Training file.
-    job : Job
-        Its job.
-    """
-    spec = training.spec
-    return TrainingJob(
-        job=job,
-        id=training.id,
-        source=training.source,
-        dataset_name=spec.dataset.name,
-        dataset_options=spec.dataset.options,
-        estimator=spec.method.estimator,
-        refit=spec.refit,
-        config=training.config,
-    )
 
 
 def check_training(training: Experiment, dataset: Dataset) -> None:
@@ -159,7 +147,8 @@ def check_training(training: Experiment, dataset: Dataset) -> None:
             f"{spec.id}: the rows of {dataset.id} are strings",
             "Add the line: features: one-hot",
         )
-    if has_step and dataset.strings != features.is_for_strings:
+    is_for_strings = features.kind in ("one-hot", "weighted-degree")
+    if has_step and dataset.strings != is_for_strings:
         rows = "numbers"
         if dataset.strings:
             rows = "strings"

@@ -169,10 +169,9 @@ def verify(
     selected = _select(possible, sample, seconds, search)
 
     # Jobs with the same data are neighbors, because loaded data are kept.
-    def dataset_key(trial: Trial) -> str:
-        return json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
-
-    selected.sort(key=dataset_key)
+    selected.sort(
+        key=lambda trial: json.dumps(trial.record.inputs.get("dataset"), sort_keys=True)
+    )
     yield from (trial for trial in trials if trial.refused)
     finished: list[Trial] = []
     try:

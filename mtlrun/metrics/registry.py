@@ -48,6 +48,9 @@ class Metric:
         training and test.
     shrinks_variance : bool
         Whether these variances are shrunken (`mtlrun.engine.evaluation`), as in gains.
+    shrunken : str
+        Name of the metric that takes its place where tasks have rows of their own.
+        There, a task may have two test rows only, with a variance of almost 0.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Metric:
     needs: Literal["score", "label", "value"]
     task_variance: bool = False
     shrinks_variance: bool = False
+    shrunken: str = ""
 
     def __call__(self, targets: Any, predictions: Any, **layout: Any) -> Array:
         """Return the metric per task."""
@@ -74,8 +78,15 @@ _ALL_METRICS = (
     Metric("f1", f1_per_task, True, "label"),
     Metric("mse", mse_per_task, False, "value"),
     Metric("rmse", rmse_per_task, False, "value"),
-    Metric("nmse", nmse_per_task, False, "value"),
-    Metric("nmse_all", nmse_per_task, False, "value", task_variance=True),
+    Metric("nmse", nmse_per_task, False, "value", shrunken="nmse_shrunken"),
+    Metric(
+        "nmse_all",
+        nmse_per_task,
+        False,
+        "value",
+        task_variance=True,
+        shrunken="nmse_shrunken",
+    ),
     Metric(
         "nmse_shrunken",
         nmse_per_task,
@@ -84,7 +95,7 @@ _ALL_METRICS = (
         task_variance=True,
         shrinks_variance=True,
     ),
-    Metric("r2", r2_per_task, True, "value"),
+    Metric("r2", r2_per_task, True, "value", shrunken="r2_shrunken"),
     Metric(
         "r2_shrunken",
         r2_per_task,

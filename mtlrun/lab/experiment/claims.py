@@ -200,16 +200,6 @@ def distinct(value: list[Any]) -> list[Any]:
     return value
 
 
-def _iso_date(value: object) -> Any:
-    """Return a date, or the text of one, as text; raise ValueError otherwise."""
-    return str(date.fromisoformat(str(value)))
-
-
-def _verdict_value(word: str) -> str:
-    """Return the value of a verdict, which may be a label."""
-    return VERDICT_WORDS.get(word, word)
-
-
 def _as_names(value: object) -> Any:
     """Return a list of names; a single name becomes a list of one, None an empty
     list.
@@ -534,8 +524,15 @@ class Expectation(StrictModel):
     The field `from` is the profile of the run that had it, `set` the day.
     """
 
-    verdict: Annotated[str, AfterValidator(_verdict_value), known("verdict")]
-    set: Annotated[str, BeforeValidator(_iso_date)]
+    verdict: Annotated[
+        str,
+        # A label stands for its value.
+        AfterValidator(lambda word: VERDICT_WORDS.get(word, word)),
+        known("verdict"),
+    ]
+    set: Annotated[
+        str, BeforeValidator(lambda value: str(date.fromisoformat(str(value))))
+    ]
     from_: str = Field(alias="from")
 
 

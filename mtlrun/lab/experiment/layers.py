@@ -226,7 +226,7 @@ class Layers:
         Mappings are merged, lists are replaced, and methods are merged by label.
         """
         layer_path = ("profiles", name)
-        self._apply("profile", layer_path)
+        self.apply("profile", layer_path)
         for base in self.bases:
             changes = _value_at(base.data, layer_path)
             for path in common_paths(changes, self.document.data):
@@ -245,10 +245,6 @@ class Layers:
                 )
         if self.bases:
             self._mark_claims(name)
-
-    def apply_interpretation(self, name: str) -> None:
-        """Merge the changes of an interpretation into the data, like a profile."""
-        self._apply("reading", ("readings", name, "changes"))
 
     def apply_override(self, text: str) -> None:
         """Apply an override ``a.b=c``.
@@ -301,7 +297,7 @@ class Layers:
             target = target[step]
         self._replace_positions(path, {(): position})
 
-    def _apply(self, layer: str, layer_path: KeyPath) -> None:
+    def apply(self, layer: str, layer_path: KeyPath) -> None:
         """Merge the mapping at a path of each source into the data.
 
         Parameters

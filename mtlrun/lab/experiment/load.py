@@ -288,7 +288,7 @@ def validate_file(
         for name in _interpretations(layers):
             trial = Layers(document, bases)
             trial.apply_profile(profile)
-            trial.apply_interpretation(name)
+            trial.apply("reading", ("readings", name, "changes"))
             _validate(trial, data_dir)
             problems += trial.problems
     if problems:
@@ -525,7 +525,7 @@ def _load(
     """
     paper_datasets = layers.paper_datasets
     layers.apply_profile(profile)
-    layers.apply_interpretation(interpretation)
+    layers.apply("reading", ("readings", interpretation, "changes"))
     overrides = list(overrides)
     for text in overrides:
         layers.apply_override(text)

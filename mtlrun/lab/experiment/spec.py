@@ -252,11 +252,6 @@ class FeatureStep(StrictModel):
             return fields
         return self.kind
 
-    @property
-    def is_for_strings(self) -> bool:
-        """Whether the step applies to strings of letters."""
-        return self.kind in ("one-hot", "weighted-degree")
-
 
 class DatasetSpec(BaseModel):
     """A data set: its id, or a mapping with its id and options of its reader.

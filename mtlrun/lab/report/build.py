@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,7 +73,7 @@ NO_RESULT_TEXTS = {
 }
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(repr=False)
 class Report:
     """Report of a run. A notebook displays its outcome and tables.
 
@@ -85,26 +85,25 @@ class Report:
         Run under the other interpretations with at least one finished job.
     claims : list of ClaimVerdict
         Claims with their verdicts over all interpretations.
+    run : Run
+        Run under its main interpretation.
+    rows : list of MethodResult
+        Results of each method on each data set.
+    references : list of ReferenceVerdict
+        Published numbers next to ours.
     """
 
     main: JudgedRun
     others: list[JudgedRun]
     claims: list[ClaimVerdict]
+    run: Run = field(init=False)
+    rows: list[MethodResult] = field(init=False)
+    references: list[ReferenceVerdict] = field(init=False)
 
-    @property
-    def run(self) -> Run:
-        """Run under its main interpretation."""
-        return self.main.run
-
-    @property
-    def rows(self) -> list[MethodResult]:
-        """Results of each method on each data set."""
-        return self.main.rows
-
-    @property
-    def references(self) -> list[ReferenceVerdict]:
-        """Published numbers next to ours."""
-        return self.main.references
+    def __post_init__(self) -> None:
+        self.run = self.main.run
+        self.rows = self.main.rows
+        self.references = self.main.references
 
     @cached_property
     def job_counts(self) -> dict[str, int]:

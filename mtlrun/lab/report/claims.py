@@ -74,7 +74,7 @@ _AT_LEAST = "_at_least"
 MAX_QUOTED = 3
 
 
-@dataclass(frozen=True)
+@dataclass
 class JudgedRun:
     """Run under one interpretation, with its claims and published numbers judged.
 
@@ -85,11 +85,21 @@ class JudgedRun:
         Results of each method on each data set.
     groups : list of Ranking
         Rankings that the section `statistics` of the experiment asks for.
+    name : str
+        Name of the interpretation.
+    about : StoredInterpretation or None
+        Entry of the interpretation in the experiment; None without any.
     """
 
     run: Run
     rows: list[MethodResult]
     groups: list[Ranking] = field(default_factory=list)
+    name: str = field(init=False)
+    about: StoredInterpretation | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.name = self.run.experiment.reading
+        self.about = self.run.experiment.readings.get(self.name)
 
     @classmethod
     def of(cls, run: Run) -> JudgedRun:
@@ -116,16 +126,6 @@ class JudgedRun:
     def references(self) -> list[ReferenceVerdict]:
         """Published numbers next to ours."""
         return compare_references(self.run, self.table)
-
-    @property
-    def name(self) -> str:
-        """Name of the interpretation."""
-        return self.run.experiment.reading
-
-    @property
-    def about(self) -> StoredInterpretation | None:
-        """Entry of the interpretation in the experiment; None without any."""
-        return self.run.experiment.readings.get(self.name)
 
 
 # ------------------------------------------------------------------------ claims

@@ -190,7 +190,13 @@ def gain(
         of_members = [method for method in compared if method.family in members]
         strategies[name] = Strategy.of(of_members, range(folds))
     total = _gain_over(strategies, BASELINE, evaluation)
-    if total is None or not _is_defined(total, data.n_tasks):
+    # There must be enough units, and a gain for at least half of the tasks.
+    is_defined = (
+        total is not None
+        and len(total.tasks) - total.better.n_compared <= data.n_tasks / 2
+        and total.units >= MIN_UNITS
+    )
+    if total is None or not is_defined:
         raise DataError(
             f"{dataset.id} with {rows} rows per task: too few rows, tasks or methods "
             "can be compared",
@@ -418,12 +424,6 @@ def _gain(
     if gain is None:
         return None
     return replace(gain, error=gain.error * FACTOR / evaluation.correction(1))
-
-
-def _is_defined(gain: Gain, n_tasks: int) -> bool:
-    """Whether there are enough units, and a gain for at least half of the tasks."""
-    n_undefined = len(gain.tasks) - gain.better[1]
-    return n_undefined <= n_tasks / 2 and gain.units >= MIN_UNITS
 
 
 def _scale(second: float, evaluation: Evaluation) -> float:

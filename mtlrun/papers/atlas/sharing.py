@@ -26,7 +26,7 @@ from mtlrun.catalog.analysis import (
     analysis,
 )
 from mtlrun.comparison.verdict import HELPS
-from mtlrun.papers.atlas.mixed import MixedMean, mixed_mean
+from mtlrun.papers.atlas.mixed import mixed_mean
 from mtlrun.papers.atlas.pairs import (
     FOREST_OF_ALL,
     SELECTED,
@@ -158,22 +158,15 @@ def over_seeds(effects: pd.DataFrame) -> pd.DataFrame:
     return effects.groupby(index, sort=False)[["effect", "cost"]].mean().reset_index()
 
 
-def mean_effect(settings: pd.DataFrame) -> MixedMean | None:
-    """Return the mean effect over tables; None for fewer than `MIN_TABLES`."""
+def effect_interval(settings: pd.DataFrame) -> EffectInterval:
+    """Return the mean effect over tables and its interval; NaN for too few tables."""
     if settings["table"].nunique() < MIN_TABLES:
-        return None
-    return mixed_mean(
+        return EffectInterval(math.nan, math.nan, math.nan)
+    mean = mixed_mean(
         settings["effect"].tolist(),
         settings["table"].tolist(),
         settings["source"].tolist(),
     )
-
-
-def effect_interval(settings: pd.DataFrame) -> EffectInterval:
-    """Return the mean effect over tables and its interval; NaN for too few tables."""
-    mean = mean_effect(settings)
-    if mean is None:
-        return EffectInterval(math.nan, math.nan, math.nan)
     return EffectInterval(mean.mean, mean.low, mean.high)
 
 

@@ -227,12 +227,15 @@ def svm_convergence(
     else:
         # Below this value the distance from the optimum is not known.
         resolved_limit = reference.optimum + 2 * reference.accuracy
-
-        def is_resolved(primal: float) -> bool:
-            return primal <= resolved_limit
-
         result = run_solver(
-            solver, data, coupling, C, _END_GAP, seed, seconds, is_resolved
+            solver,
+            data,
+            coupling,
+            C,
+            _END_GAP,
+            seed,
+            seconds,
+            lambda primal: primal <= resolved_limit,
         )
         points = certificates(result)
         n_iter = result.n_iter
