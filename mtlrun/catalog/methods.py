@@ -480,7 +480,10 @@ def source_digests(module: str) -> dict[str, str]:
         file = Path(spec.origin)
         if file.name == "__init__.py":
             package = name
-        content = _read_code(file)
+        try:
+            content = read_file(file)
+        except OSError as error:
+            raise ConfigError(f"{file.name}: {error}") from None
         digest = hashlib.sha256(content).hexdigest()[:16]
         if file.suffix == ".py":
             digest, imported = _analyze(content, file.name, package)
@@ -488,13 +491,6 @@ def source_digests(module: str) -> dict[str, str]:
         path = "/".join([*filter(None, package.split(".")), file.name])
         digests[path] = digest
     return digests
-
-
-def _read_code(file: Path) -> bytes:
-    try:
-        return read_file(file)
-    except OSError as error:
-        raise ConfigError(f"{file.name}: {error}") from None
 
 
 @functools.lru_cache(maxsize=256)

@@ -505,7 +505,7 @@ def _interpretations(cells: _Cells) -> list[TimeSchema]:
         first = parts.dates.iloc[0]
         has_letters = any(map(str.isalpha, first))
         for form in _FORMATS:
-            if form[2] not in first or (_names_month(form) and not has_letters):
+            if form[2] not in first or ("%b" in form.lower() and not has_letters):
                 continue
             if _parse(parts.dates, form).notna().all():
                 formats.append((form,))
@@ -645,11 +645,6 @@ def _days(dates: pd.Series, microseconds: Array | int = 0) -> Array:
 # ------------------------------------------------------------------ texts of dates
 
 
-def _names_month(form: str) -> bool:
-    """Whether dates of a format have the name of their month, and so letters."""
-    return "%b" in form or "%B" in form
-
-
 def _clear_dates(dates: pd.Series) -> pd.Series:
     """Return the dates that have one interpretation, NaT for others."""
     codes, different = pd.factorize(dates)
@@ -661,8 +656,8 @@ def _clear_dates(dates: pd.Series) -> pd.Series:
     parsed = pd.Series(pd.NaT, index=texts.index, dtype=_DATES)
     has_letters = any(map(str.isalpha, "".join(texts)))
     for form in _CLEAR_FORMATS:
-        if _names_month(form) and not has_letters:
-            continue
+        if "%b" in form.lower() and not has_letters:
+            continue  # No name of a month
         is_open = parsed.isna()
         if not is_open.any():
             break

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from mtlrun.engine.compute import compute_jobs
-from mtlrun.engine.environment import command_line, host_info, imported_source, now
+from mtlrun.engine.environment import command_line, host_info, made_by, now
 from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.packed import search_key
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
@@ -317,7 +317,7 @@ class Runner:
                 "backend": self.pool.backend or "processes",
                 "threads": self.plan.threads,
                 "n_computed": 0,
-                **asdict(imported_source()),
+                **{name: made_by()[name] for name in ("mtlrun", "commit", "dirty")},
                 **asdict(host_info()),
             }
             try:
