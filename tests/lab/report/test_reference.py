@@ -118,7 +118,7 @@ def test_a_constant_is_the_mean_of_what_is_printed_for_a_data_set():
         for method, value, ours, verdict in (
             ("A", 0.25, 0.25, Verdict.WITHIN),  # The constant, 0.5, is at the limit.
             ("B", 0.25, 0.25, Verdict.WITHIN),
-            ("C", 1.0, 0.25, Verdict.OUTSIDE),
+            ("C", 1.0, 4.0, Verdict.OUTSIDE),
         )
     ]
     alone = replace(numbers[0], dataset="beta")
