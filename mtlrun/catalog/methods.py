@@ -541,50 +541,30 @@ def source_digests(module: str) -> dict[str, str]:
         file = Path(spec.origin)
         if file.name == "__init__.py":
             package = name
-        content = _read_code(file)
-        digest = hashlib.sha256(content).hexdigest()[:16]
-        if file.suffix == ".py":
-            digest, imported = _analyze(content, file.name, package)
-            pending += imported
+        tree = _parse(file)
+        if tree is None:
+            content = read_file(file)
+        else:
+            content = ast.unparse(tree).encode("utf-8", "surrogatepass")
+            pending += _imported_names(tree, package)
         path = "/".join([*filter(None, package.split(".")), file.name])
-        digests[path] = digest
+        digests[path] = hashlib.sha256(content).hexdigest()[:16]
     return digests
 
 
-def _read_code(file: Path) -> bytes:
+def _parse(file: Path) -> ast.AST | None:
+    """Return the syntax tree of a file; None for compiled code."""
+    if file.suffix != ".py":
+        return None
     try:
-        return read_file(file)
-    except OSError as error:
-        raise ConfigError(f"{file.name}: {error}") from None
-
-
-@functools.lru_cache(maxsize=256)
-def _analyze(content: bytes, file_name: str, package: str) -> tuple[str, list[str]]:
-    """Return the digest of code without comments and layout, and what it imports.
-
-    Each plan of a process reads the same modules.
-
-    Parameters
-    ----------
-    content : bytes
-        Content of a file.
-    file_name : str
-        For messages.
-    package : str
-        Package of the code, for relative imports.
-    """
-    try:
-        tree = ast.parse(content)
+        return ast.parse(read_file(file))
     except SyntaxError as error:
         raise ConfigError(
-            f"{file_name}:{error.lineno}:{error.offset}: {error.msg}"
+            f"{file.name}:{error.lineno}:{error.offset}: {error.msg}"
         ) from None
-    except (ValueError, RecursionError, MemoryError) as error:
+    except (OSError, ValueError, RecursionError, MemoryError) as error:
         # The file has null bytes, or its code is nested too deeply.
-        raise ConfigError(f"{file_name}: {error or 'the code is too large'}") from None
-    code = ast.unparse(tree).encode("utf-8", "surrogatepass")
-    digest = hashlib.sha256(code).hexdigest()[:16]
-    return digest, list(_imported_names(tree, package))
+        raise ConfigError(f"{file.name}: {error or 'the code is too large'}") from None
 
 
 def _imported_names(tree: ast.AST, package: str) -> Iterator[str]:

@@ -490,11 +490,8 @@ def _interpretations(cells: _Cells) -> list[TimeSchema]:
         formats.append(())
     else:
         first = parts.dates.iloc[0]
-        has_letters = any(map(str.isalpha, first))
         for form in _FORMATS:
-            if form[2] not in first or (_names_month(form) and not has_letters):
-                continue
-            if _parse(parts.dates, form).notna().all():
+            if form[2] in first and _parse(parts.dates, form).notna().all():
                 formats.append((form,))
     return _dates_with_zones(parts.has_zone, formats)
 
@@ -632,11 +629,6 @@ def _days(dates: pd.Series, microseconds: Array | int = 0) -> Array:
 # ------------------------------------------------------------------ texts of dates
 
 
-def _names_month(form: str) -> bool:
-    """Whether dates of a format have the name of their month, and so letters."""
-    return "%b" in form or "%B" in form
-
-
 def _clear_dates(dates: pd.Series) -> pd.Series:
     """Return the dates that have one interpretation, NaT for others."""
     codes, different = pd.factorize(dates)
@@ -646,10 +638,7 @@ def _clear_dates(dates: pd.Series) -> pd.Series:
     # A comma and a point may stand before a blank: Jan 15, 2020 and 15. Jan. 2020.
     texts = texts.str.replace(r"[-/., ]+", " ", regex=True)
     parsed = pd.Series(pd.NaT, index=texts.index, dtype=_DATES)
-    has_letters = any(map(str.isalpha, "".join(texts)))
     for form in _CLEAR_FORMATS:
-        if _names_month(form) and not has_letters:
-            continue
         is_open = parsed.isna()
         if not is_open.any():
             break

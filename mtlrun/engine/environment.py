@@ -118,15 +118,9 @@ def source_info() -> CodeVersion:
 
 
 @lru_cache(maxsize=1)
-def imported_source() -> CodeVersion:
-    """Return `source_info` of the first call: the code that this process imported."""
-    return source_info()
-
-
-@lru_cache(maxsize=1)
 def made_by() -> dict[str, Any]:
-    """Return the imported code and the digest of its sources, for records."""
-    return {**asdict(imported_source()), "package": sources()}
+    """Return `source_info` and the digest of the sources, for the field of records."""
+    return {**asdict(source_info()), "package": sources()}
 
 
 def commits_since(commit: str) -> int | None:

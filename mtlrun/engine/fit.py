@@ -28,7 +28,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import threadpool_limits
 
 from mtlrun.catalog.analysis import AnalysisResult, analysis_path
 from mtlrun.catalog.methods import without_empty
@@ -759,7 +758,7 @@ def run_analysis(job: Job, data: Dataset | None) -> Record:
     module, _, name = analysis_path(job.method.measure).partition(":")
     analyze = getattr(import_named(module), name)
     timing = job.scoring.timing or UNTIMED
-    with threadpool_limits(limits=timing.threads), collect_warnings() as texts:
+    with limited_threads(timing.threads), collect_warnings() as texts:
         result = analyze(data, seed=job.split.seed, **job.method.params)
     path = job.method.measure
     if not isinstance(result, AnalysisResult):

@@ -177,7 +177,7 @@ class JobState:
 def job_states(plan: JobPlan, store: Store | None = None) -> list[JobState]:
     """Return the present state of each row, read from the folders."""
     store = store or plan.store()
-    installed = _installed_versions()
+    installed = {name: installed_version(name) for name in NUMERICAL_PACKAGES}
     return [_state(row, store, plan.limit, installed) for row in plan.rows]
 
 
@@ -247,18 +247,14 @@ def other_versions(plan: JobPlan, states: Sequence[JobState]) -> str | None:
     if not n_jobs:
         return None
     present = []
-    for name, present_version in _installed_versions().items():
+    for name in NUMERICAL_PACKAGES:
         if name in package_names:
-            present.append(f"{name} {present_version}")
+            present.append(f"{name} {installed_version(name)}")
     earlier = sorted(f"{name} {old_version}" for name, old_version in old_versions)
     return (
         f"{counted(n_jobs, 'result')} computed with {', '.join(earlier)} "
         f"(here: {', '.join(present)}); --force computes them again"
     )
-
-
-def _installed_versions() -> dict[str, str | None]:
-    return {name: installed_version(name) for name in NUMERICAL_PACKAGES}
 
 
 def explain(old: Record, new: Record) -> str:

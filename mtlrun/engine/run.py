@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mtlrun.engine.environment import command_line, host_info, imported_source, now
+from mtlrun.engine.environment import command_line, host_info, made_by, now
 from mtlrun.engine.job import Job, choice_of
 from mtlrun.engine.plan import JobPlan, job_states, rerun_reasons
 from mtlrun.engine.record import (
@@ -330,7 +330,7 @@ class Runner:
                 "backend": self.pool.backend or "processes",
                 "threads": self.plan.threads,
                 "n_computed": 0,
-                **asdict(imported_source()),
+                **{name: made_by()[name] for name in ("mtlrun", "commit", "dirty")},
                 **asdict(host_info()),
             }
             try:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from mtlrun.cli.compare import CompareProgress, brief_grid, folder_ending
+from mtlrun.cli.compare import CompareProgress, brief_grid
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.leaderboard import Leaderboard
@@ -177,16 +177,33 @@ def test_train_refits_the_selected_method_and_predict_loads_the_model(
 
 
 @pytest.mark.parametrize(
-    ("time", "blocks", "tasks", "ending"),
+    ("options", "ending"),
     [
-        (None, False, False, ""),
-        ("day", False, False, "-by-time"),
-        ("day", True, False, "-time-blocks"),
-        (None, False, True, "-new-tasks"),
+        ((), ""),
+        (("--time", "hours"), "-by-time"),
+        (("--time", "hours", "--time-blocks"), "-time-blocks"),
+        (("--new-tasks",), "-new-tasks"),
     ],
 )
-def test_each_question_has_its_own_results_folder(time, blocks, tasks, ending):
-    assert folder_ending(time, time_blocks=blocks, new_tasks=tasks) == ending
+def test_each_question_has_its_own_results_folder(mtlrun, tmp_path, options, ending):
+    # A table where the results would be written is refused before it is read.
+    folder = tmp_path / f"compare/leaderboard{ending}"
+    folder.mkdir(parents=True)
+    table = folder / "leaderboard.csv"
+    table.write_text(TABLE)
+    result = mtlrun(
+        "compare",
+        table,
+        "--target",
+        "grade",
+        "--task",
+        "school",
+        *options,
+        "-o",
+        tmp_path,
+    )
+    assert result.exit_code == 2
+    assert "--output" in result.output
 
 
 @pytest.mark.slow

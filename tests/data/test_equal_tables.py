@@ -318,7 +318,8 @@ def test_missing_values_in_complete_training_columns_are_counted():
     new.loc[:2, "x"] = "NA"
     new["word"] = None
     rows = new_rows(table_of_frame(new), schema)
-    assert rows.gaps == {"x": 3, "word": 6}
+    counts = {name: mask.sum() for name, mask in rows.missing.items()}
+    assert counts == {"x": 3, "word": 6}
     assert "'x' (3)" in rows.sentences()[0]
     assert new_rows(table_of_frame(frame), schema).sentences() == []
 

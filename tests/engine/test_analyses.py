@@ -183,7 +183,7 @@ def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
 
 
 def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.catalog.analysis.configs_dir", lambda: tmp_path)
+    monkeypatch.setattr("mtlrun.utils.io.configs_dir", lambda: tmp_path)
     curves = "curves: [{dataset: a, method: short, name: walk, x: [1, 2], y: [3, 4], source: figure 1}]"
     (tmp_path / "curves.yaml").write_text(curves)
     run_json = lab.plan(trace + "published: curves.yaml\n").run_json()

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from mtlrun.catalog import method as catalog_method
 from mtlrun.catalog import methods, registry
 from mtlrun.catalog.methods import reason_of, source_digests, versions_of
 from mtlrun.data.sets import load as data_load
@@ -113,7 +112,6 @@ def test_a_raised_protocol_or_generator_outdates_all_jobs(lab, monkeypatch):
                 line.endswith("1 -> 2: another seed")
                 for line in rerun_reasons(plan, job_states(plan))
             )
-    assert catalog_method.PROTOCOL_CHANGES is methods.PROTOCOL_CHANGES
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 

@@ -1,6 +1,7 @@
 """``mtlrun plot MODEL --kind curve``: curves in the units of the table."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -223,20 +224,17 @@ def test_targets_on_the_same_rows_have_panels_with_separate_axes(shared_model):
     assert 109 < water.min() < water.max() < 121
 
 
-def test_shares_of_the_variance_are_means_over_the_targets(shared_model, monkeypatch):
+def test_shares_of_the_variance_are_means_over_the_targets():
     shares = {"common": np.array([0.1, 0.5]), "noise": np.array([0.004, 0.002])}
-    estimator = innermost(shared_model.estimator)
-    monkeypatch.setattr(estimator, "variance_shares_", shares, raising=False)
-    assert variances_line(shared_model).split(": ")[1] == "common 30%"
+    model = SimpleNamespace(estimator=SimpleNamespace(variance_shares_=shares))
+    assert variances_line(model).endswith(": common 30%")
 
 
 def test_the_axis_of_labels_names_the_label_with_positive_log_odds(folder):
     model = load_model(folder)
     labels = {"task_type": "binary", "labels": {"liters": ["few", "many"]}}
     model = Model(model.estimator, model.step, model.about | labels)
-    assert (
-        ModelCurves(folder, model, "day").quantity(None) == "log-odds of liters = many"
-    )
+    assert ModelCurves(folder, model, "day").quantity(None).endswith(" = many")
 
 
 @pytest.mark.parametrize("step", [None, MinMaxScaler(), TableFeatures()])

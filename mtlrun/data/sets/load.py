@@ -127,9 +127,9 @@ def load_dataset(
     ['0', '1', '2']
     """
     import numpy as np
-    from threadpoolctl import threadpool_limits
 
     from mtlrun.data.dataset import check_read
+    from mtlrun.utils.processes import limited_threads
 
     card, chosen, files, fingerprint = _prepare(
         id,
@@ -158,7 +158,7 @@ def load_dataset(
             )
     # One thread: how matrix products round, and with it simulated targets, depends on
     # how many there are.
-    with threadpool_limits(limits=1):
+    with limited_threads(1):
         arguments = () if card.simulated else (files, card)
         dataset = function(*arguments, **options)
     dataset = replace(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -120,5 +121,6 @@ def test_the_index_counts_jobs_claims_numbers_and_seconds_of_all_runs(
     assert (total["cells"], total["done"], total["seconds"]) == (9, 9, 9.0)
     assert (total["within"], total["outside"], total["not run"]) == (0, 1, 1)
     assert total["not confirmed"] == 2
-    assert overview_lines(overview)[0].startswith("1 artifact in 2 runs, ")
+    # Artifacts and runs
+    assert re.findall(r"\d+", overview_lines(overview)[0])[:2] == ["1", "2"]
     assert [run_counts(entry)[1] for entry in overview.entries] == ["1 of 1", "0 of 1"]
