@@ -293,7 +293,9 @@ class _Settings:
         fitted = self.fitted
         _round_by_intervals(table, fitted.target_names)
         if fitted.schema.table:
-            table = with_flags(table, fitted, rows.new, rows.codes, rows.is_predicted)
+            table = with_flags(
+                table, fitted, rows.new, rows.codes, rows.is_predicted, as_text=True
+            )
         return _as_in_file(table, fitted, rows.new)
 
 
@@ -382,9 +384,6 @@ def _as_in_file(table: pd.DataFrame, fitted: Model, new: NewRows) -> pd.DataFram
     from mtlrun.data.reading.names import distinct
     from mtlrun.data.reading.odd_columns import is_identifier
 
-    for kind, names_by_row in new.flags().items():
-        if kind in table:
-            table[kind] = ["; ".join(names) for names in names_by_row]
     if new.table is None:
         return table.assign(row=range(1, len(table) + 1))
     frame = new.table.frame

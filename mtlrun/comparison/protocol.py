@@ -344,6 +344,12 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
         )
     if protocol.n_splits < 1:
         text, remedy = _NOTHING_TO_TEST[question_of(dataset)]
+        if GROUP in dataset.source:
+            text = (
+                "no task has rows of two groups, so none can be trained on one and "
+                "tested on another"
+            )
+            remedy = _OTHER_GROUPS
         raise DataError(f"{dataset.title}: {text}", remedy)
     if dataset.task_id is None and not dataset.source.keys() & SPLIT_KEYS:
         return
@@ -383,10 +389,7 @@ def check_parts(dataset: Dataset, protocol: Protocol) -> None:
                 "no task has rows of two groups among some training rows, so "
                 "parameters cannot be chosen on other rows of known tasks"
             )
-            remedy = (
-                "Choose another column with --group, or --new-tasks, which tests "
-                "whole tasks."
-            )
+            remedy = _OTHER_GROUPS
         raise DataError(text, remedy)
 
 
@@ -396,6 +399,11 @@ NEXT_ROWS = "next rows of known tasks"
 TIME_BLOCKS = "later blocks of time"
 NEW_TASKS = "new tasks"
 TEST_FILE = "the rows of the test file"
+
+#: Remedy where the rows of each task belong to one group.
+_OTHER_GROUPS = (
+    "Choose another column with --group, or --new-tasks, which tests whole tasks."
+)
 
 #: Question -> why nothing can be tested, and the remedy.
 _NOTHING_TO_TEST = {

@@ -511,6 +511,8 @@ def fold_rows(dataset: Dataset, n_folds: int, seed: int) -> Iterator[tuple[Rows,
         folds = list(time_folds(dataset.source[TIME], n_folds))
     else:
         labels = dataset.y.ndim == 1 and dataset.task_type != "regression"
+        # Few rows make fewer folds, as few groups do.
+        n_folds = min(n_folds, max(dataset.n_samples, 2))
         stratified = TaskStratifiedKFold(n_folds, labels=labels, random_state=seed)
         y = dataset.y if labels else None
         with warnings.catch_warnings():

@@ -1243,6 +1243,8 @@ def with_flags(
     rows: NewRows,
     task_id: np.ndarray | None,
     is_predicted: np.ndarray | bool,
+    *,
+    as_text: bool = False,
 ) -> pd.DataFrame:
     """Return predictions with columns of what is unlike the training rows.
 
@@ -1254,6 +1256,8 @@ def with_flags(
     rows : NewRows
     task_id, is_predicted
         As of `answers_table`.
+    as_text : bool, default False
+        Whether the columns that a flag names are one text, not a tuple.
 
     Returns
     -------
@@ -1269,7 +1273,10 @@ def with_flags(
             # As objects, because pandas would make NaN of None.
             "similar_task": pd.Series(twins, table.index, dtype=object),
         }
-    flags |= rows.flags()
+    for kind, names_by_row in rows.flags().items():
+        flags[kind] = names_by_row
+        if as_text:
+            flags[kind] = ["; ".join(columns) for columns in names_by_row]
     if rows.is_beyond is not None:
         flags["is_beyond_times"] = rows.is_beyond
     # A target may be called like a flag.

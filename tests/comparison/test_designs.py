@@ -102,6 +102,24 @@ def test_a_table_with_one_row_per_task_supports_only_the_question_about_new_task
     check_parts(data, Protocol.of(data, CompareOptions()))
 
 
+@pytest.mark.parametrize("n_rows", [2, 3])
+def test_tables_of_fewer_rows_than_folds_are_refused_with_a_remedy(n_rows):
+    frame = cohort().iloc[:n_rows]
+    patients = list("abab")[:n_rows]
+    data = dataset_of(frame.assign(patient=patients, value=np.arange(n_rows) ** 2))
+    with pytest.raises(DataError) as caught:
+        check_parts(data, Protocol.of(data, CompareOptions()))
+    assert "--new-tasks" in caught.value.remedy
+
+
+def test_tasks_of_a_single_group_each_are_refused_because_of_their_groups():
+    frame = cohort().assign(clinic=lambda visits: visits["patient"])
+    data = dataset_of(frame, group="clinic")
+    with pytest.raises(DataError) as caught:
+        check_parts(data, Protocol.of(data, CompareOptions()))
+    assert "--group" in caught.value.remedy
+
+
 @pytest.mark.parametrize(
     ("roles", "option"),
     [

@@ -766,6 +766,7 @@ def _words():
         (-0.05, 3e-4, "up to 5% worse"),
         (1e-5, 3e-5, "0.001 to 0.003% better"),
         (-0.03, 0.09, "between 3% worse and 9% better"),
+        (0.0, 0.0, "no difference"),
     ],
 )
 def test_a_narrow_interval_is_not_written_as_two_zeros(low, high, words):
@@ -780,8 +781,8 @@ def test_an_interval_whose_ends_round_to_the_same_number_has_more_digits():
 
 def test_a_gain_of_almost_nothing_is_about_the_same_error(lacking):
     gain = SimpleNamespace(low=1e-5, high=3e-5, value=2e-5)
-    words = _words().change(gain)
-    assert lacking(words, "about the same", "0.001 to 0.003%") == []
+    words = _words().change(gain, "separate models")
+    assert lacking(words, "about the same", "as separate", "0.001 to 0.003%") == []
 
 
 def test_time_passes_while_a_long_fit_runs():

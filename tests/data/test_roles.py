@@ -209,6 +209,12 @@ REFUSED = {
         lambda: dataset_of(marks(), min_rows=20),
         "marks: no task has 20 rows\nChoose another task column or",
     ),
+    "small tasks with the only other value": (
+        lambda: dataset_of(
+            marks()[:20].assign(mark=np.repeat([1.0, 2.0], [16, 4])), min_rows=8
+        ),
+        "marks: the target has a single value.*\n.*--min-rows",
+    ),
     "no feature": (
         lambda: dataset_of(marks(), drop=(*RAGGED["drop"], "a", "b")),
         "marks: no column is left as a feature\nName fewer columns",
@@ -216,6 +222,10 @@ REFUSED = {
     "test without a target": (
         lambda: dataset_of(marks(), marks().drop(columns="mark")),
         "test rows: lacks 1 column of marks: mark\nTest rows need the columns",
+    ),
+    "test with empty targets": (
+        lambda: dataset_of(marks(), marks().assign(mark=np.nan)),
+        "test rows: no row has a target.*\nTest rows need their targets",
     ),
     "test without features": (
         lambda: dataset_of(marks(), marks().drop(columns=["a", "b"])),

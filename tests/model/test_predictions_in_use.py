@@ -242,6 +242,17 @@ def test_the_command_flags_what_is_unlike_the_training_rows(visit_model, tmp_pat
     assert joined.tolist() == table.beyond_range.tolist()
 
 
+def test_a_target_may_have_the_name_of_a_flag(tmp_path):
+    frame = rows().drop(columns="school").rename(columns={"z": "missing"})
+    options = {"methods": ["IndependentRidge"], "splits": 2, "folds": 2}
+    result = mtlrun.compare(frame, targets=["y", "missing"], **options)
+    result.save(tmp_path / "model")
+    table, _ = predicted(tmp_path / "model", frame[:3], tmp_path)
+    expected = result.predict(frame[:3]).missing
+    assert table.missing.tolist() == pytest.approx(expected.tolist(), abs=1e-4)
+    assert table["missing (2)"].tolist() == ["", "", ""]
+
+
 def test_an_empty_task_does_not_claim_that_new_tasks_have_no_predictions(
     schools, tmp_path
 ):

@@ -191,6 +191,11 @@ def make_dataset(
         clock=clock,
     )
     if test is not None:
+        if keep.max() < n_train:
+            raise DataError(
+                f"{test.name}: no row has a target of a task that is kept",
+                "Test rows need their targets; `mtlrun predict` predicts rows without.",
+            )
         train = np.flatnonzero(keep < n_train)
         test_rows = np.flatnonzero(keep >= n_train)
         data.splits = {TEST_SPLIT: [(train, test_rows)]}
@@ -889,6 +894,13 @@ def _kept(
                 text += " of more than one class"
             raise DataError(text, "Choose another task column or --min-rows.")
         is_kept = np.isin(task_of_row, left)
+        trained = y[rows[is_kept & is_training]]
+        if len(trained) and (trained == trained[0]).all():
+            raise DataError(
+                f"{make.table.name}: the target has a single value in the tasks that "
+                "are kept",
+                "There is nothing to predict. A smaller --min-rows keeps more tasks.",
+            )
         n_rows = int((~is_kept).sum())
         if n_rows:
             make.notes.append(f"{counted(n_rows, 'row')} of tasks left out")
