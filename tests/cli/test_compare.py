@@ -191,17 +191,8 @@ def test_each_question_has_its_own_results_folder(mtlrun, tmp_path, options, end
     folder.mkdir(parents=True)
     table = folder / "leaderboard.csv"
     table.write_text(TABLE)
-    result = mtlrun(
-        "compare",
-        table,
-        "--target",
-        "grade",
-        "--task",
-        "school",
-        *options,
-        "-o",
-        tmp_path,
-    )
+    roles = ("--target", "grade", "--task", "school", *options)
+    result = mtlrun("compare", str(table), *roles, "-o", str(tmp_path))
     assert result.exit_code == 2
     assert "--output" in result.output
 
@@ -701,7 +692,7 @@ def leaderboard_of(n_methods):
         entries.append(entry)
     label = entries[-1].label
     return Leaderboard(
-        "t", "mae", False, ["a", "b"], [2, 2], entries, evaluation, label
+        "t", "mse", False, ["a", "b"], [2, 2], entries, evaluation, label
     )
 
 
