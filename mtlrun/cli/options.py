@@ -158,9 +158,19 @@ def file_or_folder(
         Folder of the results.
     file : Path or None
         File to write.
+
+    Raises
+    ------
+    UserError
+        If `output` is neither a folder nor such a file.
     """
     if out is None and output.suffix.lower() in endings:
         return Path(os.environ.get(OUTPUT_VARIABLE) or OUTPUT_DEFAULT), output
+    if out is None and output.suffix and not output.exists():
+        raise UserError(
+            f"{output}: no such folder, and unknown format {output.suffix!r}",
+            f"End the name of a file with one of {', '.join(endings)}.",
+        )
     return _refuse_file(output), out
 
 

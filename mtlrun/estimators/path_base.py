@@ -156,8 +156,9 @@ class PathCV(KeepsGroups, _Model):
         )
         data = self._prepare(X, y, task_id=task_id, sample_weight=sample_weight)
         self._require_memory(data)
+        is_balanced = getattr(self, "class_weight", None) == "balanced"
         unbalanced = data
-        if self._is_balanced:
+        if is_balanced:
             # Classes are balanced in the training rows of each fold.
             plain = copy(self)
             plain.class_weight = None
@@ -168,7 +169,9 @@ class PathCV(KeepsGroups, _Model):
         self.alphas_ = self._strengths(data, self.alphas, self.min_ratio)
         metric = self.scoring or ("accuracy" if is_classifier(self) else "mse")
         parts = [data.select_rows(test, complete=False) for _, test in folds]
-        statistics = self._statistics(data, parts)
+        statistics = None
+        if not is_balanced:
+            statistics = self._statistics(data, parts)
         scores = []
         n_unconverged = 0
         for k, part in enumerate(parts):
@@ -188,7 +191,7 @@ class PathCV(KeepsGroups, _Model):
                     path = path._replace(intercept=intercept)
             else:
                 fitted = unbalanced.select_rows(folds[k][0])
-                if self._is_balanced:
+                if is_balanced:
                     fitted = balanced(fitted)
                 model.tasks_ = fitted.tasks
                 path = model._walk(fitted, self.alphas_)
@@ -293,11 +296,6 @@ class PathCV(KeepsGroups, _Model):
             for train, test in pairs
         ]
 
-    @property
-    def _is_balanced(self) -> bool:
-        """Whether the classes of a task get equal weights."""
-        return getattr(self, "class_weight", None) == "balanced"
-
     def _statistics(
         self, data: TaskData, parts: list[TaskData]
     ) -> list[TaskStatistics] | None:
@@ -307,14 +305,13 @@ class PathCV(KeepsGroups, _Model):
         designs = 1
         if not data.shared:
             designs = data.n_tasks
-        # The sums determine the squared loss, but no other loss, shrunken intercepts or
-        # balanced classes. Using them pays off only where there are several times fewer
-        # than entries.
+        # The sums determine the squared loss, but neither another loss nor shrunken
+        # intercepts. Using them pays off only where there are several times fewer than
+        # entries.
         if (
             not isinstance(self._loss(), SquaredLoss)
             or self.solver not in EQUAL_SOLVERS
             or self._shrinks_intercepts
-            or self._is_balanced
         ):
             return None
         if data.n_rows < 2 * designs * data.n_features:

@@ -242,11 +242,12 @@ def test_a_comparison_does_not_overwrite_its_table(workspace, tmp_path, monkeypa
         (("init", "--schema"), "schema.yaml"),
     ],
 )
+@pytest.mark.parametrize("option", ["--out", "--output"])
 def test_a_suffix_of_another_format_is_rejected(
-    workspace, monkeypatch, tmp_path, words, name
+    workspace, monkeypatch, tmp_path, words, name, option
 ):
     monkeypatch.chdir(workspace)
-    result = mtlrun(*words, "--out", tmp_path / name)
+    result = mtlrun(*words, option, tmp_path / name)
     assert result.exit_code == 2
     assert name in result.stderr
     assert not (tmp_path / name).exists()
