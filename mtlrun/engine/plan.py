@@ -177,16 +177,10 @@ class JobState:
 def job_states(plan: JobPlan, store: Store | None = None) -> list[JobState]:
     """Return the present state of each row, read from the folders."""
     store = store or plan.store()
-    installed = {name: installed_version(name) for name in NUMERICAL_PACKAGES}
-    return [_state(row, store, plan.limit, installed) for row in plan.rows]
+    return [_state(row, store, plan.limit) for row in plan.rows]
 
 
-def _state(
-    row: PlannedJob,
-    store: Store,
-    limit: float | None,
-    installed: Mapping[str, str | None],
-) -> JobState:
+def _state(row: PlannedJob, store: Store, limit: float | None) -> JobState:
     try:
         record = store.read(row.job.key)
     except ValueError as error:
@@ -194,8 +188,8 @@ def _state(
     if record is not None:
         packages = record.environment.get("packages") or {}
         other_versions = {}
-        for name, present_version in installed.items():
-            if packages.get(name) not in (None, present_version):
+        for name in NUMERICAL_PACKAGES:
+            if packages.get(name) not in (None, installed_version(name)):
                 other_versions[name] = str(packages[name])
         commit = record.made_by.get("commit")
         if is_settled(record, limit):

@@ -289,7 +289,7 @@ def card_paths(data_dir: Path | None = None) -> dict[str, Path]:
     for folder in (datasets_dir(), *plugins.card_folders(), *user_folders):
         for path in folder.glob("*.yaml"):
             paths.setdefault(path.stem, path)
-    return {id: paths[id] for id in sorted(paths)}
+    return dict(sorted(paths.items()))
 
 
 def load_card(id: str, data_dir: Path | None = None) -> Card:
