@@ -348,7 +348,7 @@ def test_lines_of_machine_formats_end_with_line_feeds():
         "comparison/protocol.py",
     }  # The first line of a message
     octets = {
-        "show/canvas.py",
+        "show/drawing.py",
         "data/reading/formats/svmlight.py",
     }  # bytes.splitlines splits only at line ends.
     actual = {
