@@ -180,7 +180,8 @@ def owner_of(
     nested = complete(name, params).get(first)
     if not is_nested(nested):
         return None
-    return owner_of(nested["estimator"], nested.get("params") or {}, rest)
+    nested_params = nested.get("params") or {}
+    return owner_of(nested["estimator"], nested_params, rest)
 
 
 def has_parameter(name: str, params: Mapping[str, Any], parameter: str) -> bool:
@@ -302,7 +303,8 @@ def method_paths(method: Method) -> tuple[str, ...]:
     """
     if method.measure:
         return (analysis.analysis_path(method.measure),)
-    return tuple(class_paths({"estimator": method.estimator, "params": method.params}))
+    spec = {"estimator": method.estimator, "params": method.params}
+    return tuple(class_paths(spec))
 
 
 # --- analyses
@@ -480,7 +482,7 @@ def _source_changes(source: str) -> tuple[str, ...]:
     reader, *roles = source.split("+")
     changes = SOURCE_CHANGES.get(reader, ())
     for role in roles:
-        changes = (*changes, *SOURCE_CHANGES.get(f"{reader}+{role}", ()))
+        changes += SOURCE_CHANGES.get(f"{reader}+{role}", ())
     return changes
 
 
@@ -495,11 +497,13 @@ def reason_of(name: str, old: int, new: int) -> str:
         changes = _source_changes(name)
     else:
         try:
-            changes = _changes_of(ANALYSES.get(name) or registry.class_path(name))
+            path = ANALYSES.get(name) or registry.class_path(name)
+            changes = _changes_of(path)
         except UserError:
             # The method has been removed since.
             changes = ()
-    return "; ".join(changes[max(old, 1) - 1 : new - 1])
+    first = max(old, 1) - 1
+    return "; ".join(changes[first : new - 1])
 
 
 def source_digests(module: str) -> dict[str, str]:
@@ -547,7 +551,8 @@ def source_digests(module: str) -> dict[str, str]:
         else:
             content = ast.unparse(tree).encode("utf-8", "surrogatepass")
             pending += _imported_names(tree, package)
-        path = "/".join([*filter(None, package.split(".")), file.name])
+        parts = [*filter(None, package.split(".")), file.name]
+        path = "/".join(parts)
         digests[path] = hashlib.sha256(content).hexdigest()[:16]
     return digests
 

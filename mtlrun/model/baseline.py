@@ -116,7 +116,8 @@ def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
     means = _task_means(train)
     if train.task_type != "regression" and not train.zero_one:
         # Labels are -1 and +1, and scores are logarithms of odds.
-        share = np.clip((means + 1) / 2, SMALLEST_SHARE, 1 - SMALLEST_SHARE)
+        share = (means + 1) / 2
+        share = np.clip(share, SMALLEST_SHARE, 1 - SMALLEST_SHARE)
         means = np.log(share / (1 - share))
     if test.task_id is not None:
         predicted = means[test.task_id]
@@ -126,7 +127,8 @@ def baseline_scores(part: TrainTestData, scoring: Scoring) -> dict[str, Any]:
         predicted = np.full(len(test.y), means[0])
     # The estimator only shows that the scores are not the scores of a classifier.
     estimator = TaskMean()
-    scores = part.score(estimator, predicted, list(scoring.metrics), scoring.average)
+    names = list(scoring.metrics)
+    scores = part.score(estimator, predicted, names, scoring.average)
     metrics = {}
     per_task = {}
     for name, score in scores.items():
@@ -148,7 +150,8 @@ def _task_means(train: Dataset) -> np.ndarray:
         # A column per task. Weights are of rows or of entries.
         n_tasks = y.shape[1]
         tasks = np.broadcast_to(np.arange(n_tasks), y.shape)
-        weights = np.broadcast_to(weights.reshape(n_rows, -1), y.shape)
+        weights = weights.reshape(n_rows, -1)
+        weights = np.broadcast_to(weights, y.shape)
     elif train.task_id is not None:
         tasks = np.asarray(train.task_id)
     else:

@@ -304,7 +304,8 @@ class Model(BaseEstimator):
     def target_names(self) -> list[str]:
         """Targets, one per column of `answers`."""
         if self.by_task:
-            return [(self.description.targets or ["prediction"])[0]]
+            targets = self.description.targets or ["prediction"]
+            return targets[:1]
         return list(self.description.labels or self.description.tasks)
 
     @property
@@ -395,7 +396,8 @@ class Model(BaseEstimator):
         with config_context(transform_output="default"):
             ready = replace(dataset, X=step.transform(dataset.X), features=[])
         rows = np.arange(dataset.n_samples)
-        estimator = TrainTestData.of(ready, rows, rows[:1]).fit(clone(self.estimator))
+        part = TrainTestData.of(ready, rows, rows[:1])
+        estimator = part.fit(clone(self.estimator))
         columns_read = {
             **self.about["input"],
             "n_features": len(dataset.features),
@@ -449,7 +451,8 @@ class Model(BaseEstimator):
             # Rows of y go by position, so its index says nothing.
             columns_of_y = pd.DataFrame(values).reset_index(drop=True)
             target_frame = table_of_frame(columns_of_y).frame.set_axis(targets, axis=1)
-            frame = frame.drop(columns=targets, errors="ignore").join(target_frame)
+            frame = frame.drop(columns=targets, errors="ignore")
+            frame = frame.join(target_frame)
         columns = list(schema.needed_features)
         if schema.task_column:
             columns.append(schema.task_column)
@@ -736,7 +739,8 @@ class Model(BaseEstimator):
         """Return the tasks among names, as of `codes`, that the model does not know."""
         if not self.by_task or names is None or isinstance(names, np.ndarray):
             return UnknownTasks()
-        return UnknownTasks.of([name for name in names if name], self._positions())
+        given_names = [name for name in names if name]
+        return UnknownTasks.of(given_names, self._positions())
 
     def _positions(self) -> dict[str, int]:
         """Return the position of each task by its name, or by its number."""
@@ -798,19 +802,23 @@ class Model(BaseEstimator):
             return names
         numbers = self._positions()
         if self.unseen == "mean" and self.ragged:
-            return np.array([numbers.get(name, -1) for name in names], dtype=int)
+            positions = [numbers.get(name, -1) for name in names]
+            return np.array(positions, dtype=int)
         unknown = UnknownTasks.of(names, numbers)
         if unknown.names:
             raise unknown.error(names, tasks, where)
-        return np.array([numbers[name] for name in names], dtype=int)
+        positions = [numbers[name] for name in names]
+        return np.array(positions, dtype=int)
 
     def scores(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return scores or predicted numbers: (n, T) for a shared design, else (n,)."""
-        return predict_scores(self.estimator, self._features(X), self._ids(task_id))
+        features = self._features(X)
+        return predict_scores(self.estimator, features, self._ids(task_id))
 
     def labels(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return predicted labels, -1/+1 or class numbers, in the shape of `scores`."""
-        return predict_labels(self.estimator, self._features(X), self._ids(task_id))
+        features = self._features(X)
+        return predict_labels(self.estimator, features, self._ids(task_id))
 
     def deviations(self, X: Any, task_id: np.ndarray | None = None) -> np.ndarray:
         """Return standard deviations of new targets, with noise, shaped like `scores`.
@@ -820,7 +828,8 @@ class Model(BaseEstimator):
         UserError
             If the model has none.
         """
-        stds = predict_std(self.estimator, self._features(X), self._ids(task_id))
+        features = self._features(X)
+        stds = predict_std(self.estimator, features, self._ids(task_id))
         if stds is None:
             raise UserError(
                 f"{self.description.estimator.name} predicts no intervals",
@@ -948,7 +957,8 @@ class Model(BaseEstimator):
         """
         scores = self.scores(X, task_id)
         if not self.has_intervals:
-            half = ndtri(0.5 + level / 2) * self.deviations(X, task_id)
+            quantile = ndtri(0.5 + level / 2)
+            half = quantile * self.deviations(X, task_id)
             half = half.reshape(scores.shape)
             return self.in_units(scores - half), self.in_units(scores + half)
         below = np.empty(scores.size)
@@ -1035,11 +1045,11 @@ class Model(BaseEstimator):
                 chances.append(np.column_stack([1 - second, second]))
                 continue
             # Each class has a binary model, so their probabilities need not sum to 1.
-            total = positive[:, columns].sum(axis=1, keepdims=True)
-            equal = np.full((len(positive), len(words)), 1 / len(words))
-            chances.append(
-                np.divide(positive[:, columns], total, where=total > 0, out=equal)
-            )
+            of_classes = positive[:, columns]
+            total = of_classes.sum(axis=1, keepdims=True)
+            shares = np.full(of_classes.shape, 1 / len(words))
+            np.divide(of_classes, total, where=total > 0, out=shares)
+            chances.append(shares)
         if not self.by_task:
             return chances
         return [self._by_class(chances, task_id, fill=0.0)]
@@ -1058,7 +1068,8 @@ class Model(BaseEstimator):
             Value of labels that do not occur in the task of a row.
         """
         classes = self.classes_
-        by_class = np.full((len(by_task[0]), len(classes)), fill)
+        shape = len(by_task[0]), len(classes)
+        by_class = np.full(shape, fill)
         for t, words in enumerate(self.words.values()):
             rows = np.flatnonzero(task_id == t)
             positions = np.searchsorted(classes, self._values(words))
@@ -1281,14 +1292,16 @@ def with_flags(
         flags["is_beyond_times"] = rows.is_beyond
     # A target may be called like a flag.
     names = distinct(list(flags), table)
-    return table.assign(**dict(zip(names, flags.values(), strict=True)))
+    columns = dict(zip(names, flags.values(), strict=True))
+    return table.assign(**columns)
 
 
 def scores_table(model: Model, X: Any, task_id: np.ndarray | None) -> pd.DataFrame:
     """Return the scores of labels as a table, with the columns of `answers_table`."""
     scores = model.scores(X, task_id)
     columns = distinct(_score_columns(model, "score"))
-    return pd.DataFrame(scores.reshape(len(scores), -1), columns=columns)
+    scores = scores.reshape(len(scores), -1)
+    return pd.DataFrame(scores, columns=columns)
 
 
 def _score_columns(model: Model, kind: str) -> list[str]:
@@ -1336,7 +1349,8 @@ def tested_table(model: Model, test: Dataset, rows: np.ndarray) -> pd.DataFrame:
         for _, columns in model.outputs():
             is_present.append(~np.isnan(test.y[:, columns.start]))
         task_id = np.array(is_present).argmax(axis=0)
-    table = answers_table(model, test.X, task_id).assign(row=rows)
+    table = answers_table(model, test.X, task_id)
+    table = table.assign(row=rows)
     if test.y.ndim != 1:
         return table
     target = test.y
@@ -1376,7 +1390,8 @@ def to_csv(table: pd.DataFrame, *, safe: bool = True, digits: int = 15) -> str:
                 column = column.map(_safe_text)
             columns.append(column)
         names = [_safe_text(name) for name in table.columns]
-        table = pd.concat(columns, axis=1).set_axis(names, axis=1)
+        table = pd.concat(columns, axis=1)
+        table = table.set_axis(names, axis=1)
     return str(
         table.to_csv(index=False, float_format=f"%.{digits}g", lineterminator="\n")
     )

@@ -320,7 +320,8 @@ class TaskCoverage:
         is_counted = counts >= MIN_TASK_ERRORS
         shares = n_inside[is_counted] / counts[is_counted]
         low, high = TASK_LIMITS
-        n_outside = int(np.sum((shares < low) | (shares > high)))
+        is_outside = (shares < low) | (shares > high)
+        n_outside = int(np.sum(is_outside))
         worst = float(np.min(shares, initial=np.inf))
         best = float(np.max(shares, initial=-np.inf))
         if not len(shares):
@@ -364,7 +365,8 @@ def _task_scales(
 
     def deviations(total: Array, n_errors: Array) -> Array:
         if math.isinf(shrinkage):
-            return np.full(len(total), math.sqrt(max(average, smallest)))
+            deviation = math.sqrt(max(average, smallest))
+            return np.full(len(total), deviation)
         weights = n_errors + shrinkage
         variances = np.full(len(total), average)
         np.divide(
@@ -373,7 +375,8 @@ def _task_scales(
             out=variances,
             where=weights > 0,
         )
-        return np.sqrt(np.maximum(variances, smallest))
+        variances = np.maximum(variances, smallest)
+        return np.sqrt(variances)
 
     squares_of_others = squares[tasks] - values**2
     # A difference of equal sums may be negative by rounding.
@@ -455,7 +458,8 @@ def n_independent(errors: Array, tasks: Array) -> int:
     correlation = max((between - within) / total, 0.0)
     per_independent = 1 + (n_rows - 1) * correlation**2
     n_worth = round(n_errors / per_independent)
-    return int(min(max(n_worth, n_tasks), n_errors))
+    n_worth = max(n_worth, n_tasks)
+    return int(min(n_worth, n_errors))
 
 
 def _ends(group: Array, level: float, n_units: int | None) -> tuple[float, float]:

@@ -267,7 +267,8 @@ class _TaskLines:
     def rows_of(self, task: int) -> Array:
         """Return the positions of the rows of a task."""
         if self.dataset.task_id is None:
-            return np.flatnonzero(np.isfinite(self.y[:, task]))
+            is_present = np.isfinite(self.y[:, task])
+            return np.flatnonzero(is_present)
         return np.flatnonzero(self.dataset.task_id == task)
 
     def typical_rows(self, task: int) -> Array:
@@ -290,7 +291,8 @@ class _TaskLines:
             # A task with a single value gets the range of all tasks.
             values = self.X[np.isfinite(self.X[:, self.position]), self.position]
         rows = np.tile(row, (N_GRID, 1))
-        rows[:, self.position] = np.linspace(values.min(), values.max(), N_GRID)
+        grid = np.linspace(values.min(), values.max(), N_GRID)
+        rows[:, self.position] = grid
         return rows
 
     def line(self, strategy: str, task: int) -> list[tuple[float, float]]:
@@ -330,16 +332,19 @@ class _TaskLines:
         if self.has_labels or noise is None or self.dataset.task_id is None:
             return []
         n_tasks = len(self.dataset.tasks)
-        scale = np.broadcast_to(getattr(model.estimator, "scale_", 1.0), n_tasks)
+        scale = getattr(model.estimator, "scale_", 1.0)
+        scale = np.broadcast_to(scale, n_tasks)
         variances = np.broadcast_to(noise, n_tasks) * scale**2
         rows = self.typical_rows(task)
         ids = np.full(N_GRID, task)
         variance = model.deviations(rows, ids) ** 2 - variances[task]
-        half = HALF_LENGTH * np.sqrt(np.maximum(variance, 0.0))
+        variance = np.maximum(variance, 0.0)
+        half = HALF_LENGTH * np.sqrt(variance)
         scores = model.scores(rows, ids)
         low = model.in_units(scores - half).tolist()
         high = model.in_units(scores + half).tolist()
-        return list(zip(rows[:, self.position].tolist(), low, high, strict=True))
+        x = rows[:, self.position].tolist()
+        return list(zip(x, low, high, strict=True))
 
     def _have_similar_spans(self, panels: Sequence[TaskPanel]) -> bool:
         """Whether the values of each panel would be readable on a common axis."""
