@@ -103,6 +103,13 @@ def test_a_task_in_another_unit_is_found(factor):
     assert (row["column"], row["task"]) == ("weight", "clinic 4")
 
 
+def test_another_unit_in_more_than_a_fifth_of_the_tasks_is_none():
+    frame = clinics()
+    four = [f"clinic {k}" for k in range(4)]  # of 15
+    frame.loc[frame.clinic.isin(four), "weight"] *= 1000.0
+    assert alarms(frame).empty
+
+
 def test_columns_that_give_the_target_away_are_found():
     frame = clinics().assign(line=lambda f: 3 - 2 * f.y)
     assert list(alarms(frame).column) == ["line"]
