@@ -13,6 +13,10 @@ functions      functions and methods
 classes        classes
 single         private functions and methods that one line of the package names
 keys           ``x["key"]`` and ``x.get("key")``
+texts          comparisons with a text: ``kind == "text"``
+wide           functions, except constructors, with seven or more parameters
+tuples         functions that return a plain tuple of three or more items
+lazy           imports of mtlrun inside functions
 =============  ====================================================================
 
 Below the rooms stand the circles of files that import each other, where imports inside
@@ -34,7 +38,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "mtlrun"
 BASELINE = ROOT / "tests" / "size.json"
-COLUMNS = ("tokens", "functions", "classes", "single", "keys")
+COLUMNS = (
+    *("tokens", "functions", "classes", "single", "keys"),
+    *("texts", "wide", "tuples", "lazy"),
+)
+#: Number of parameters from which on a function is wide.
+MANY_PARAMETERS = 7
 #: Room that is no part of the sum.
 PAPERS = "papers"
 #: Room of the files beside the folders.
@@ -103,6 +112,44 @@ def is_key(node: ast.AST) -> bool:
     return isinstance(key, ast.Constant) and isinstance(key.value, str)
 
 
+def is_text_case(node: ast.AST) -> bool:
+    """Whether an expression compares something with a string in the code."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq):
+        return False
+    sides = (node.left, node.comparators[0])
+    return any(isinstance(x, ast.Constant) and isinstance(x.value, str) for x in sides)
+
+
+def is_wide(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function, which is no constructor, has many parameters."""
+    groups = (node.args.posonlyargs, node.args.args, node.args.kwonlyargs)
+    n_parameters = sum(map(len, groups))
+    return node.name != "__init__" and n_parameters >= MANY_PARAMETERS
+
+
+def returns_tuple(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is declared to return a tuple of three or more items."""
+    hint = node.returns
+    return (
+        isinstance(hint, ast.Subscript)
+        and ast.unparse(hint.value) == "tuple"
+        and isinstance(hint.slice, ast.Tuple)
+        and len(hint.slice.elts) >= 3
+    )
+
+
+def count_lazy(tree: ast.Module, package: str) -> int:
+    """Count the imports of the package inside functions."""
+    lines = set()
+    for function in ast.walk(tree):
+        if isinstance(function, FUNCTIONS):
+            for node in ast.walk(function):
+                module = node.module if isinstance(node, ast.ImportFrom) else None
+                if module and module.partition(".")[0] == package:
+                    lines.add(node.lineno)
+    return len(lines)
+
+
 def count_rooms(trees: Mapping[Path, ast.Module], package: Path) -> dict[str, Figures]:
     """Return the figures of each room.
 
@@ -123,14 +170,18 @@ def count_rooms(trees: Mapping[Path, ast.Module], package: Path) -> dict[str, Fi
     for path, tree in trees.items():
         figures = rooms[room_of(path, package)]
         figures["tokens"] += count_tokens(path.read_text(encoding="utf-8"), tree)
+        figures["lazy"] += count_lazy(tree, package.name)
         for node in ast.walk(tree):
             if isinstance(node, FUNCTIONS):
                 figures["functions"] += 1
                 name = node.name
                 is_single = references[name] == 1 and definitions[name] == 1
                 figures["single"] += is_private(name) and is_single
+                figures["wide"] += is_wide(node)
+                figures["tuples"] += returns_tuple(node)
             figures["classes"] += isinstance(node, ast.ClassDef)
             figures["keys"] += is_key(node)
+            figures["texts"] += is_text_case(node)
     return dict(sorted(rooms.items()))
 
 
@@ -184,10 +235,10 @@ def _reachable(start: Path, graph: Mapping[Path, Iterable[Path]]) -> set[Path]:
 def table(rooms: Mapping[str, Figures]) -> str:
     """Return the figures as text, a line per room."""
     total = total_of(rooms)
-    lines = [f"{'room':12}" + "".join(f"{name:>11}" for name in COLUMNS)]
+    lines = [f"{'room':14}" + "".join(f"{name:>10}" for name in COLUMNS)]
     sums = {**rooms, f"all but {PAPERS}": total}
     for room, figures in sums.items():
-        lines.append(f"{room:12}" + "".join(f"{figures[name]:11,}" for name in COLUMNS))
+        lines.append(f"{room:14}" + "".join(f"{figures[name]:10,}" for name in COLUMNS))
     share = total["single"] / total["functions"]
     lines.append(f"private functions with one reference: {share:.1%} of the functions")
     return "\n".join(lines) + "\n"

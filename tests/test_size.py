@@ -52,9 +52,8 @@ def test_no_files_import_each_other(trees):
 def test_figures_count_code_without_prose(tmp_path):
     text = '"""Title."""\n\n# comment\nclass A:\n    """A."""\n\n    x = 1\n'
     rooms, _ = measured(tmp_path, shelf_in_a=text)
-    assert rooms == {
-        "shelf": {"tokens": 6, "functions": 0, "classes": 1, "single": 0, "keys": 0}
-    }
+    figures = rooms["shelf"]
+    assert (figures["tokens"], figures["functions"], figures["classes"]) == (6, 0, 1)
 
 
 def test_a_private_function_that_one_line_names_is_counted(tmp_path):
@@ -66,6 +65,21 @@ def test_a_private_function_that_one_line_names_is_counted(tmp_path):
 def test_items_that_are_taken_by_a_text_are_counted(tmp_path):
     rooms, _ = measured(tmp_path, a='x["a"]\nx.get("a")\nx[a]\nx[1]\nx.get(a)\n')
     assert rooms["mtlrun"]["keys"] == 2
+
+
+def test_cases_by_text_wide_functions_tuples_and_lazy_imports_are_counted(tmp_path):
+    text = """
+def f(a, b, c, /, d, *, e, f, g) -> tuple[int, int, int]:
+    from package.b import x
+    return a == "text" != b
+
+def g(a, b, c, d, e, f) -> tuple[int, ...]:
+    import json
+    return "text" == a, a == b
+"""
+    rooms, _ = measured(tmp_path, a=text)
+    patterns = ("texts", "wide", "tuples", "lazy")
+    assert [rooms["mtlrun"][name] for name in patterns] == [2, 1, 1, 1]
 
 
 def test_papers_are_not_part_of_the_sum(tmp_path):
