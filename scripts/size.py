@@ -144,8 +144,9 @@ def count_lazy(tree: ast.Module, package: str) -> int:
     for function in ast.walk(tree):
         if isinstance(function, FUNCTIONS):
             for node in ast.walk(function):
-                module = node.module if isinstance(node, ast.ImportFrom) else None
-                if module and module.partition(".")[0] == package:
+                if not isinstance(node, ast.ImportFrom) or not node.module:
+                    continue
+                if node.module.partition(".")[0] == package:
                     lines.add(node.lineno)
     return len(lines)
 
