@@ -465,7 +465,7 @@ def test_a_gain_that_is_rounded_to_zero_has_no_sign():
     text = " ".join([verdict.sentence, *verdict.details])
     assert not re.search(r"-0\.?0*(?![\d.])", text)
     # Neither more nor less error: "0% more" would say nothing.
-    assert "about the same error (0% worse) than separate models" in text
+    assert "about the same error as separate models (0% worse)" in text
 
 
 def test_gains_from_ten_percent_on_have_no_decimals():

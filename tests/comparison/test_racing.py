@@ -36,7 +36,7 @@ QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 3}
 @pytest.fixture
 def short_list(monkeypatch):
     """Shorten the default list of methods."""
-    from mtlrun.comparison import candidates, racing
+    from mtlrun.comparison import candidates
 
     default_candidates = candidates.default_candidates
 
@@ -48,7 +48,6 @@ def short_list(monkeypatch):
         ]
 
     monkeypatch.setattr(candidates, "default_candidates", few)
-    monkeypatch.setattr(racing, "default_candidates", few)
 
 
 def unrelated_tasks(n_tasks=4, n=24):

@@ -98,9 +98,10 @@ def stop(
     """Mark rows as stopped runs; return the row that they are compared with."""
     stopped = check["stopped"]
     params = {method["label"]: method["params"] for method in config["methods"]}
-    for row in rows:
+    for position, row in enumerate(rows):
         limit = 0.5 if "below" in stopped else params[row.method][stopped["at_least"]]
-        row.cells[stopped["quantity"]] = float(limit)
+        cells = row.cells.assign(**{stopped["quantity"]: float(limit)})
+        rows[position] = MethodResult(row.dataset, row.method, cells)
     cells = pd.DataFrame(
         [{"trial": t, "status": "ok", stopped["quantity"]: 1.0} for t in TRIALS]
     )
