@@ -18,9 +18,9 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from mtlrun.engine.compute import compute_job
 from mtlrun.engine.job import job_from
 from mtlrun.engine.record import JobKind, Record
+from mtlrun.engine.run import compute_job
 from mtlrun.engine.store import Store
 from mtlrun.lab.report.frames import ROBUST_PARTS
 from mtlrun.lab.report.run import Run, read_run
