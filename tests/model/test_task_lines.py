@@ -20,12 +20,12 @@ from mtlrun.show.palette import STRATEGIES
 FAST = {"splits": 2, "repeats": 1, "folds": 2}
 
 
-def plants(n_tasks=8, n=12):
-    """Return heights of plants in beds; the last bed has four plants, as many as
+def plants(n_tasks=8, n=12, n_last=4):
+    """Return heights of plants in beds; by default the last bed has as many plants as
     coefficients.
     """
     rng = np.random.default_rng(0)
-    sizes = [n] * (n_tasks - 1) + [4]
+    sizes = [n] * (n_tasks - 1) + [n_last]
     bed = np.repeat(np.arange(n_tasks), sizes)
     table = pd.DataFrame({"water": rng.uniform(0, 10, len(bed))})
     table["light"] = rng.normal(size=len(bed))
@@ -179,12 +179,13 @@ def test_labels_have_lines_of_probabilities():
 
 @pytest.mark.slow
 def test_the_line_of_a_separate_model_is_not_called_multi_task():
-    result = compared(plants(), ["IndependentRidge"])
+    table = plants(n_last=3)
+    result = compared(table, ["IndependentRidge"])
     picture = task_picture(result.model, result.dataset, "water", ["bed 1"])
     assert picture.labels["separate"] == "IndependentRidge"
     (panel,) = picture.panels
     x, y = np.transpose(panel.lines["separate"])
-    rows = plants().query("bed == 'bed 1'")
+    rows = table.query("bed == 'bed 1'")
     typical = pd.DataFrame(
         {"water": x, "light": rows.light.mean(), "soil": rows.soil.mode()[0]}
     ).assign(bed="bed 1")
@@ -207,7 +208,7 @@ def test_tasks_of_another_size_have_axes_of_their_own():
 
 @pytest.mark.slow
 def test_the_line_of_a_smooth_model_is_a_curve_with_its_band(tmp_path):
-    table = plants().drop(columns=["light", "soil"])
+    table = plants(n_last=3).drop(columns=["light", "soil"])
     table["height"] = 10 * np.sin(table.water) + 0.3 * np.arange(len(table)) % 2
     result = compared(table, ["SmoothMTL"])
     assert result.saved == "SmoothMTL"
