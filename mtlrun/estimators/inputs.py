@@ -199,7 +199,7 @@ def column_position(model: Any, column: Any, parameter: str) -> int:
     Raises
     ------
     ValueError
-        If there is no such feature; the message names the parameter.
+        If the model has no such feature; the message names the parameter.
     """
     d = model.n_features_in_
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]

@@ -96,11 +96,11 @@ class PathCV(KeepsGroups, _Model):
     The model is fitted along the path of each fold, each strength starting from the
     solution of the one before, and once on all data with the strength chosen. With the
     squared loss, free intercepts and more rows than features, the sums of products of
-    all rows are computed once. The sums of a training part are their difference from the sums of its
-    test part, and a fold is then solved as a problem of d + 1 rows. With one L1 or L21
-    norm, a shared design and at most 128 features, all strengths of a fold are solved
-    in one compiled loop on the sums. Sample weights count in the fits, not in the
-    scores.
+    all rows are computed once. The sums of a training part are their difference from
+    the sums of its test part, and a fold is then solved as a problem of d + 1 rows. With
+    one L1 or L21 norm, a shared design and at most 128 features, all strengths of a
+    fold are solved in one compiled loop on the sums. Sample weights count in the fits,
+    not in the scores.
     """
 
     _by_sums = False  # scores need the rows
