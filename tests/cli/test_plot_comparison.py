@@ -9,8 +9,6 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 
-pytestmark = pytest.mark.rendered
-
 
 @pytest.fixture(scope="module")
 def comparison(tmp_path_factory):
@@ -28,6 +26,7 @@ def comparison(tmp_path_factory):
     return str(root / "results/runs/compare/grades")
 
 
+@pytest.mark.rendered
 @pytest.mark.slow
 def test_figures_are_drawn_from_the_folder_of_a_comparison(
     mtlrun, comparison, tmp_path
@@ -57,6 +56,7 @@ def test_figures_are_drawn_from_the_folder_of_a_comparison(
         assert not (tmp_path / "x.svg").exists()
 
 
+@pytest.mark.rendered
 def test_the_verdict_is_the_default_figure(mtlrun, comparison):
     done = mtlrun("plot", comparison)
     assert done.exit_code == 0, done.output
@@ -66,6 +66,7 @@ def test_the_verdict_is_the_default_figure(mtlrun, comparison):
         assert "<svg" in file.read()
 
 
+@pytest.mark.rendered
 @pytest.mark.cover
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["predictions", "tasks", "heatmap", "shrinkage"])
