@@ -10,8 +10,6 @@ import pytest
 
 from mtlrun.api import compare
 
-pytestmark = pytest.mark.rendered
-
 TASKS = ["$\\frac{$", "=cmd()", "\x1b[2J", "L" * 3000, "<script>x</script>"]
 FEATURES = ["$\\alpha$ $", "+1+2", "\x1b]0;x\x07"]
 
@@ -33,6 +31,7 @@ def result():
     )
 
 
+@pytest.mark.rendered
 @pytest.mark.slow
 def test_figures_and_files_can_contain_hostile_names(result, tmp_path):
     with warnings.catch_warnings():
