@@ -1,5 +1,6 @@
 """``mtlrun plot MODEL --kind curve``: curves in the units of the table."""
 
+import hashlib
 import re
 from types import SimpleNamespace
 
@@ -47,6 +48,46 @@ def milk_table(with_gaps=False):
     return table
 
 
+CARD = """\
+id: milk-of-farms
+title: Milk of farms
+task_type: regression
+design: ragged
+reader: {{name: table, options: {{data: milk.csv, targets: [liters], task: farm}}}}
+folder: rows
+files: [{{name: milk.csv, sha256: {sha}, bytes: {size}}}]
+license: free
+citation: nobody
+"""
+TRAINING = """\
+schema: 1
+kind: train
+id: curves/milk
+dataset: milk-of-farms
+features: table
+method:
+  estimator: mtlrun.estimators.baselines:ScaledTargets
+  params: {estimator: {estimator: SmoothMTL}}
+split: {kind: random, train: 0.8}
+metrics: [rmse]
+"""
+
+
+def trained_model(folder, table):
+    """Return the folder of a smooth model, without a comparison."""
+    rows = table.to_csv(index=False).encode()
+    (folder / "data" / "rows").mkdir(parents=True)
+    (folder / "data" / "rows" / "milk.csv").write_bytes(rows)
+    (folder / "data" / "cards").mkdir()
+    card = CARD.format(sha=hashlib.sha256(rows).hexdigest(), size=len(rows))
+    (folder / "data" / "cards" / "milk-of-farms.yaml").write_text(card)
+    (folder / "milk.yaml").write_text(TRAINING)
+    words = ["train", folder / "milk.yaml", "-o", folder, "--data-dir", folder / "data"]
+    result = CliRunner().invoke(app, list(map(str, words)))
+    assert result.exit_code == 0, result.output
+    return folder / "curves" / "milk"
+
+
 def saved_model(folder, table, method="SmoothMTL"):
     result = mtlrun.compare(
         table,
@@ -64,12 +105,12 @@ def saved_model(folder, table, method="SmoothMTL"):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return saved_model(tmp_path_factory.mktemp("curves"), milk_table())
+    return trained_model(tmp_path_factory.mktemp("curves"), milk_table())
 
 
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory):
-    return saved_model(tmp_path_factory.mktemp("mixed"), milk_table(with_gaps=True))
+    return trained_model(tmp_path_factory.mktemp("mixed"), milk_table(with_gaps=True))
 
 
 def plot(model, *arguments):
