@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mtlrun.comparison.candidates import INDEPENDENT, MULTITASK, Candidate
+from mtlrun.comparison.candidates import INDEPENDENT, Candidate
 from mtlrun.comparison.evaluation import Evaluation
 from mtlrun.comparison.gain import RowIndex
 from mtlrun.comparison.predictions import (
@@ -82,7 +82,7 @@ def test_refits_of_the_tested_folds_prepare_no_rows_again(new_tasks, monkeypatch
         data = replace(data, source={NEW_TASK: data.task_id})
     protocol = Protocol(Split("kfold", folds=N_FOLDS), N_FOLDS, 2, "rmse", 0)
     jobs = ComparisonJobs(protocol, data)
-    candidate = Candidate("HierarchicalMTL", MULTITASK, "HierarchicalMTL")
+    candidate = Candidate("IndependentRidge", INDEPENDENT, "IndependentRidge")
     for trial in range(N_FOLDS):
         job = jobs.job(candidate, trial)
         prepare_rows(job, data)
