@@ -166,7 +166,9 @@ def test_features_are_learned_only_on_training_rows(run):
 
 def test_max_abs_keeps_a_sparse_design_sparse(run):
     outcome = run(
-        "features=max-abs", "dataset={id: digits, sample: 120}", "metrics=[auc]"
+        "features=max-abs",
+        "dataset={id: simulated-rmtl, n: 60, d: 8, m: 6, rank: 2}",
+        "metrics=[auc]",
     )
     step = load_model(outcome.folder).step
     assert type(step).__name__ == "MaxAbsScaler"
