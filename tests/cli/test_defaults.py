@@ -15,7 +15,7 @@ def _folder(tmp_path, monkeypatch):
 
 
 def _shown(mtlrun, *args):
-    result = mtlrun("show", "table2", "--json", *args)
+    result = mtlrun("show", "fig2a", "--json", *args)
     assert result.exit_code == 0, result.output
     content = json.loads(result.stdout)
     return content["profile"], content["folder"]
@@ -24,13 +24,13 @@ def _shown(mtlrun, *args):
 def test_options_override_variables_and_variables_override_built_in_defaults(
     mtlrun, monkeypatch
 ):
-    assert _shown(mtlrun) == ("quick", "results/runs/dcrmtl/table2/quick")
+    assert _shown(mtlrun) == ("quick", "results/runs/fetr/fig2a/quick")
     monkeypatch.setenv("MTLRUN_PROFILE", "demo")
     monkeypatch.setenv("MTLRUN_OUTPUT", "elsewhere")
-    assert _shown(mtlrun) == ("demo", "elsewhere/dcrmtl/table2/demo")
+    assert _shown(mtlrun) == ("demo", "elsewhere/fetr/fig2a/demo")
     assert _shown(mtlrun, "--profile", "full", "-o", "here") == (
         "full",
-        "here/dcrmtl/table2/full",
+        "here/fetr/fig2a/full",
     )
     monkeypatch.setenv("MTLRUN_DATA", "data")
     assert json.loads(mtlrun("data", "list", "--json").stdout)["folder"] == "data"
