@@ -14,7 +14,8 @@ from mtlrun.model.files import load_model
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("plots")
     (folder / "mine.yaml").write_text(
-        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-fetr\n"
+        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\n"
+        "dataset: {id: simulated-fetr, n: 80, d: 5, m: 4}\n"
         "selection: {folds: 2}\n"
         "method: {estimator: MTRL, grid: {lam2: [0.1, 1.0, 10.0]}}\n"
         "split: {kind: random, train: 0.5}\nmetrics: [mse]\n"
@@ -60,7 +61,8 @@ def test_a_linear_model_is_drawn_by_its_coefficients(model, tmp_path, monkeypatc
 
 def test_a_model_without_figures_refers_to_show(tmp_path):
     (tmp_path / "mine.yaml").write_text(
-        "schema: 1\nid: my/mean\nkind: train\ndataset: simulated-fetr\n"
+        "schema: 1\nid: my/mean\nkind: train\n"
+        "dataset: {id: simulated-fetr, n: 80, d: 5, m: 4}\n"
         "method: {estimator: 'mtlrun.estimators.baselines:TaskMean'}\n"
         "split: {kind: random, train: 0.5}\nmetrics: [mse]\n"
     )
