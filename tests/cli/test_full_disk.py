@@ -149,10 +149,10 @@ def test_train_reports_a_full_disk(on_full_disk, tmp_path):
 def test_predict_reports_a_full_disk(on_full_disk, mtlrun, tmp_path):
     (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
     assert mtlrun("train", "wide.yaml", "-q").exit_code == 0
-    rows = np.random.default_rng(0).normal(size=(5000, 3))
+    rows = np.random.default_rng(0).normal(size=(1000, 3))
     np.savetxt(tmp_path / "new.csv", rows, delimiter=",")
     code, err, files = on_full_disk(
-        200, "predict", "results/runs/train/wide", "new.csv", "-o", "full/out.csv"
+        40, "predict", "results/runs/train/wide", "new.csv", "-o", "full/out.csv"
     )
     assert_told(code, err, "full/out.csv", "--output")
     assert not files
