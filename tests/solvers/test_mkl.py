@@ -172,8 +172,10 @@ def test_the_printed_algorithm_cycles_where_the_corrected_one_converges(lam):
 @pytest.mark.parametrize("lam", [0.0, 2.0])
 def test_block_descent_on_the_primal_reaches_the_optimum_and_never_rises(lam):
     data = toy(n=30)
-    descent = block_descent(machines(data), lam, tol=2e-3)
-    best = solve_group_mkl(machines(data), lam, tol=1e-4).objective[-1]
+    kernels = KERNELS[:3]
+    descent = block_descent(machines(data, kernels=kernels), lam, tol=2e-3)
+    tasks = machines(data, kernels=kernels)
+    best = solve_group_mkl(tasks, lam, tol=1e-4).objective[-1]
     assert descent.converged
     assert descent.objective[-1] == pytest.approx(best, rel=2e-3)
     assert len(descent.objective) > 10
@@ -309,7 +311,9 @@ def test_a_bound_that_rounding_puts_above_its_value_does_not_stop_the_descent():
     """As with exact machines on Image: each dual value is one unit of the last digit
     above the primal one.
     """
-    tasks = machines()
+    designs, labels = toy()
+    data = designs[2:4], labels[2:4]
+    tasks = machines(data)
     solve, calls = tasks.solve, []
 
     def rounded(t, theta, *args):
@@ -323,6 +327,6 @@ def test_a_bound_that_rounding_puts_above_its_value_does_not_stop_the_descent():
     assert np.isfinite(solution.theta).all()
     assert_allclose(
         solution.objective[-1],
-        solve_group_mkl(machines(), 1024.0, tol=1e-5).objective[-1],
+        solve_group_mkl(machines(data), 1024.0, tol=1e-5).objective[-1],
         rtol=1e-4,
     )

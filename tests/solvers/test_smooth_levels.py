@@ -27,9 +27,15 @@ def rows_of(X, y, ids):
     return SmoothMTLClassifier().fit(X, y, task_id=ids)._training
 
 
+@pytest.fixture(scope="module")
+def table_rows():
+    """Return the rows of the default table as the solver sees them."""
+    return rows_of(*table())
+
+
 @pytest.mark.parametrize("variance", [0.04, 2.5, 20.0])
-def test_the_gradient_at_held_nodes_matches_finite_differences(variance):
-    criterion = LevelMarginal(rows_of(*table()))
+def test_the_gradient_at_held_nodes_matches_finite_differences(table_rows, variance):
+    criterion = LevelMarginal(table_rows)
     theta = np.full(8, 0.3)
     theta[criterion.level] = variance
     criterion.place(theta)
@@ -43,13 +49,12 @@ def test_the_gradient_at_held_nodes_matches_finite_differences(variance):
         assert gradient[part] == pytest.approx(numeric, rel=1e-3, abs=1e-3)
 
 
-def test_without_variance_of_levels_the_criterion_is_that_of_laplace():
-    data = rows_of(*table())
-    criterion = LevelMarginal(data)
+def test_without_variance_of_levels_the_criterion_is_that_of_laplace(table_rows):
+    criterion = LevelMarginal(table_rows)
     theta = np.full(8, 0.3)
     theta[criterion.level] = 0.0
     criterion.place(theta)
-    laplace = LabelMarginal(data)(theta)
+    laplace = LabelMarginal(table_rows)(theta)
     value = criterion(theta)
     assert value.criterion == pytest.approx(laplace.criterion, abs=1e-5)
     others = np.arange(8) != criterion.level

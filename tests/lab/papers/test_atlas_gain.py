@@ -24,6 +24,12 @@ def families(family, **options):
     )
 
 
+@pytest.fixture(scope="module")
+def clusters_gain():
+    """Return the result of tables with clusters of tasks, where sharing helps."""
+    return gain(families("clusters"), seed=0, rows=16, **FEW)
+
+
 @pytest.mark.slow
 def test_tasks_with_different_slopes_gain_and_unrelated_tasks_do_not():
     values_by_family = {
@@ -40,22 +46,23 @@ def test_tasks_with_different_slopes_gain_and_unrelated_tasks_do_not():
     assert values_by_family["slopes"]["rows_per_task"] == 6
 
 
-def test_a_gain_that_may_not_reach_the_smallest_one_does_not_help(monkeypatch):
-    table = families("clusters")
-    clear = gain(table, seed=0, rows=16, **FEW).values
+def test_a_gain_that_may_not_reach_the_smallest_one_does_not_help(
+    clusters_gain, monkeypatch
+):
+    clear = clusters_gain.values
     assert clear["helps"] == 1
 
     def demanding(*args):
         return replace(protocol_of(*args), smallest=1e6)
 
     monkeypatch.setattr("mtlrun.papers.atlas.gain.protocol_of", demanding)
-    small = gain(table, seed=0, rows=16, **FEW).values
+    small = gain(families("clusters"), seed=0, rows=16, **FEW).values
     assert small["low"] == clear["low"] > 0
     assert small["helps"] == 0
 
 
-def test_the_table_contains_every_method():
-    (table,) = gain(families("clusters"), seed=0, rows=8, **FEW).tables.values()
+def test_the_table_contains_every_method(clusters_gain):
+    (table,) = clusters_gain.tables.values()
     rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in table["rows"]}
     baselines = ["TaskMean", "IndependentRidge", "PooledRidge", "IndependentRidgeCV"]
     assert list(rows) == [*baselines, "HierarchicalMTL", "GraphMTL"]
@@ -81,16 +88,18 @@ def test_gains_of_labels_are_relative_reductions_of_the_error():
     "has_labels", [pytest.param(False, marks=pytest.mark.slow), True]
 )
 def test_gains_are_relative_to_the_error_of_the_alternative(has_labels):
-    data = families("slopes")
+    data = families("slopes", rows=40, tasks=4, d=3)
     if has_labels:
         data.y = np.where(data.y > np.median(data.y), 1.0, -1.0)
         data.task_type = "binary"
-    result = gain(data, seed=0, rows=12, methods=["GraphMTL"], folds=3, search=2)
+    # With this seed the gains over the three alternatives differ.
+    seed = 0 if has_labels else 10
+    result = gain(data, seed=seed, rows=16, methods=["GraphMTL"], folds=2, search=2)
     (table,) = result.tables.values()
     rows = {row[0]: dict(zip(COLUMNS, row, strict=True)) for row in table["rows"]}
     joint = next(row for row in rows.values() if row["family"] == "multi-task")
     # With a single multi-task method, the strategy equals that method.
-    assert joint["chosen"] == 3
+    assert joint["chosen"] == 2
     values = result.values
     relative = 1 - joint["error"] / values["error"]
     assert values["gain"] == pytest.approx(relative, abs=1e-5)
@@ -100,7 +109,7 @@ def test_gains_are_relative_to_the_error_of_the_alternative(has_labels):
     assert values["over_independent"] != pytest.approx(values["over_pooled"], abs=1e-3)
     smaller = min(values["over_independent"], values["over_pooled"])
     assert values["gain"] <= smaller + 0.05
-    assert values["better_tasks"] in [k / 8 for k in range(9)]
+    assert values["better_tasks"] in [k / 4 for k in range(5)]
     assert values["better_tasks"] <= 1
 
 

@@ -42,12 +42,19 @@ RUN, MODEL = "dcrmtl/table2/smoke", "compare/t/model"
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    """Return results of a run, and a comparison with its model."""
+def run_results(tmp_path_factory):
+    """Return results of a run."""
     root = tmp_path_factory.mktemp("stored")
+    mtlrun.reproduce("table2", profile="smoke", output=root / "runs")
+    return root / "runs"
+
+
+@pytest.fixture(scope="module")
+def results(run_results):
+    """Return results of a run, and a comparison with its model."""
+    root = run_results.parent
     before = Path.cwd()
     os.chdir(root)
-    mtlrun.reproduce("table2", profile="smoke", output=root / "runs")
     rows = "\n".join(f"{k % 7},{'ab'[k % 2]},{k % 5}" for k in range(60))
     Path("t.csv").write_text(f"x,task,y\n{rows}\n")
     words = [
@@ -69,7 +76,7 @@ def results(tmp_path_factory):
         == 0
     )
     os.chdir(before)
-    return root / "runs"
+    return run_results
 
 
 #: The files and the commands that read them
@@ -173,13 +180,13 @@ def test_a_plan_without_a_digest_counts_as_altered(results):
         file.write_text(before)
 
 
-def test_a_damaged_pack_matters_only_without_the_job_files(results, tmp_path):
-    shutil.copytree(results, tmp_path / "runs")
+def test_a_damaged_pack_matters_only_without_the_job_files(run_results, tmp_path):
+    shutil.copytree(run_results, tmp_path / "runs")
     folder = tmp_path / "runs" / RUN
     (folder / PACKED).write_bytes((folder / PACKED).read_bytes()[:-20])
     report = build_report(folder)
     assert not report.run.unreadable
-    assert report.job_counts == build_report(results / RUN).job_counts
+    assert report.job_counts == build_report(run_results / RUN).job_counts
     shutil.rmtree(tmp_path / "runs" / "cells")
     with pytest.raises(DataError, match=PACKED) as caught:
         build_report(folder)
