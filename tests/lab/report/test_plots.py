@@ -25,8 +25,8 @@ from mtlrun.lab.report.formats import markdown
 from mtlrun.lab.report.run import read_run, results_of
 from mtlrun.show.drawing import draw, svg
 from mtlrun.show.figure_drawing import alike
-from mtlrun.show.ranking import Ranking
 from mtlrun.show.figures import SQUARES, Figure, HeatMap, RankDiagram, Strip, StripRow
+from mtlrun.show.ranking import Ranking
 
 
 @pytest.fixture
