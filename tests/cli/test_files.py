@@ -178,6 +178,8 @@ def test_status_counts_jobs_and_explains_their_states(mtlrun, write_experiment):
         for line in lines
     )
     assert lines[-1] == "4 results: 4 outdated"
+    # Without interpretations there is no column of readings.
+    assert ["data", "set", "method", "outdated"] in [line.split() for line in lines]
 
 
 def test_option_o_is_an_output_file_where_a_command_writes_one(

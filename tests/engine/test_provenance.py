@@ -1,7 +1,9 @@
 """Metadata of the machine and the sources: missing values are recorded as unknown."""
 
 import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -71,3 +73,12 @@ def test_a_missing_package_has_no_version(monkeypatch):
     assert facts.packages["numpy"]
     assert facts.cpu
     assert facts.cores >= 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_processor_is_the_one_that_the_system_names():
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
+    if not names:
+        pytest.skip("this processor has no name")
+    assert provenance.host_info().cpu == names[0]

@@ -178,6 +178,7 @@ def test_the_objective_is_the_documented_one_and_the_gap_certifies_it(model, sol
     assert -1e-7 <= excess <= rough.gap_ + 1e-7
 
 
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_alpha_max_is_the_smallest_strength_with_zero_coefficients(model):
     X, Y = problem(labels="Classifier" in str(model))

@@ -143,6 +143,7 @@ def objective(model, X, Y):
     return value + penalty(model)
 
 
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_the_objective_is_the_documented_one_and_the_gap_certifies_it(model):
     X, Y = data_for(model)
@@ -165,6 +166,7 @@ def test_the_objective_is_the_documented_one_and_the_gap_certifies_it(model):
     assert best[0] == pytest.approx(best[1], rel=1e-7)
 
 
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_no_small_step_improves_the_solution(model):
     X, Y = data_for(model)
@@ -216,6 +218,7 @@ def test_weights_are_repetitions_and_layouts_agree(model):
     assert ragged.predict(Xs[:5], task_id=ids[:5]).shape == (5,)
 
 
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_tasks_of_different_lengths_work_with_a_task_column(model):
     X, Y = data_for(model)
@@ -257,6 +260,7 @@ def test_intercepts_are_not_penalized(model, intercept):
 # ---------------------------------------------------------------- paths
 
 
+@pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize(
     "model", [m for m in REGRESSORS + CLASSIFIERS if hasattr(m, "alpha_max")], ids=str
 )

@@ -609,6 +609,7 @@ ELSEWHERE = {
 OURS = {name: info for name, info in METHODS.items() if not info.foreign}
 
 
+@pytest.mark.every(3, others="slow")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_the_printed_objective_is_the_one_that_is_minimized(name):

@@ -6,6 +6,8 @@ import re
 
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.patches import Rectangle
+from matplotlib.text import Text
 from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
@@ -23,7 +25,8 @@ from mtlrun.lab.report.formats import markdown
 from mtlrun.lab.report.run import read_run, results_of
 from mtlrun.show.drawing import draw, svg
 from mtlrun.show.figure_drawing import alike
-from mtlrun.show.figures import Figure, HeatMap
+from mtlrun.show.figures import SQUARES, Figure, HeatMap, RankDiagram, Strip, StripRow
+from mtlrun.show.ranking import Ranking
 
 
 @pytest.fixture
@@ -105,6 +108,46 @@ def test_rankings_of_analyses_are_stacked(maker, tmp_path):
     positions = [text.index(f">error, {label}<") for label in ("few", "many")]
     assert positions == sorted(positions)
     assert text.count(">one (1.00)<") == 2
+
+
+@pytest.mark.rendered
+@pytest.mark.parametrize("n_rankings", [1, 2])
+def test_texts_of_ranks_and_strips_lie_inside_the_figure(n_rankings):
+    values = [[0.9, 0.8, 0.7]] * 5
+    ranks = Ranking("all", "auc", list("abcde"), ["A", "B", "C"], values, True)
+    squares = [(kind, f"claim-{kind}") for kind in SQUARES]
+    figures = [
+        RankDiagram("ranks", [ranks] * n_rankings, "Ranks"),
+        Strip("strip", "Claims", [StripRow("Paper", squares)] * n_rankings),
+    ]
+    for figure in figures:
+        canvas = draw(figure)
+        FigureCanvasAgg(canvas).draw()
+        inside = canvas.bbox.padded(1.0)
+        texts = [t for t in canvas.findobj(Text) if t.get_visible() and t.get_text()]
+        for text in texts:
+            box = text.get_window_extent()
+            assert inside.contains(box.x0, box.y0), text
+            assert inside.contains(box.x1, box.y1), text
+
+
+@pytest.mark.rendered
+def test_titles_of_a_strip_are_above_their_squares_and_its_legend_beside_them():
+    squares = [(kind, f"{kind}-{k}") for kind in SQUARES for k in range(9)]
+    rows = [StripRow("First", squares), StripRow("Second", squares[:2])]
+    canvas = draw(Strip("strip", "Claims", rows))
+    FigureCanvasAgg(canvas).draw()
+    (axes,) = canvas.axes
+    shapes = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+    boxes = [shape.get_window_extent() for shape in shapes]
+    places = {text.get_text(): text.get_window_extent() for text in axes.texts}
+    for title in ("First", "Second"):
+        assert not any(box.overlaps(places[title]) for box in boxes)
+    n_above = sum(box.y0 > places["Second"].y0 for box in boxes)
+    assert n_above == len(squares)
+    # The last squares explain the kinds.
+    for box, text in zip(boxes[-len(SQUARES) :], SQUARES.values(), strict=True):
+        assert box.y0 < (places[text].y0 + places[text].y1) / 2 < box.y1
 
 
 def test_numbers_in_a_heat_map_have_room():

@@ -10,7 +10,12 @@ import pytest
 
 from mtlrun.lab.experiment.claims import Reference, Tolerance, Verdict
 from mtlrun.lab.report.build import Report, build_report, check_problems, notes
-from mtlrun.lab.report.references import ReferenceVerdict, constant_lines, tolerance_of
+from mtlrun.lab.report.references import (
+    ReferenceVerdict,
+    constant_lines,
+    reference_grid,
+    tolerance_of,
+)
 
 
 def report_with(maker, *entries: dict[str, Any], tolerance: Any = None) -> Report:
@@ -125,6 +130,25 @@ def test_a_constant_is_the_mean_of_what_is_printed_for_a_data_set():
     (line,) = constant_lines([*numbers, alone])
     # The constant is within tolerance for 2 of 3 numbers, and so are ours.
     assert re.findall(r"\d+", line) == ["2", "3", "2"]
+
+
+def test_the_table_has_printed_and_own_numbers_with_five_digits():
+    reference = ReferenceVerdict(
+        "alpha",
+        "A",
+        "auc",
+        "paper",
+        0.7,
+        ours=0.7123456,
+        n=3,
+        difference=0.0123456,
+        tolerance=0.001,
+    )
+    rows = reference_grid([reference, replace(reference, ours=None)]).rows
+    assert [row[4:9] for row in rows] == [
+        ["0.7", "0.71235", 3, "0.012346", "0.001"],
+        ["0.7", None, 3, "0.012346", "0.001"],
+    ]
 
 
 def test_a_speedup_has_a_relative_tolerance(maker):
