@@ -166,7 +166,7 @@ def write_comparisons(root: Path) -> Iterator[tuple[Path, Path]]:
         _mixed_table(kind == "labels").to_csv(table, index=False)
         code, text = run_command(
             *("compare", table, "--target", "y", "--task", "task", "-o", root / "out"),
-            *("--methods", "GraphMTL", "--splits", 2, "--repeats", 1),
+            *("--methods", "GraphMTL", "--splits", 2, "--repeats", 1, "--folds", 2),
         )
         assert code == 0, text
         yield root / "out" / "compare" / kind, table

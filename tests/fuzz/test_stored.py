@@ -35,7 +35,7 @@ MODEL_FILES = ("model.skops", "model.json", "coefficients.npz")
 
 @pytest.fixture(scope="module")
 def models(
-    tmp_path_factory: pytest.TempPathFactory, fuzz_examples: int
+    tmp_path_factory: pytest.TempPathFactory, few_trees: None, fuzz_examples: int
 ) -> list[tuple[Path, Path]]:
     """Return folders of models, also of comparisons, each with new rows.
 
