@@ -112,7 +112,7 @@ def estimators() -> Iterator[tuple[str, Any, Any]]:
 
 
 def write_models(root: Path, step: int) -> Iterator[tuple[Path, Path]]:
-    """Write a model of every ``step``-th type; yield its folder and a table of new rows."""
+    """Write a model of every ``step``-th type; yield its folder and new rows."""
     X, Y, task_id = rows()
     table = pd.DataFrame(X[:6], columns=NAMES)
     table.to_csv(root / "shared.csv", index=False)
