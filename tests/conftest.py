@@ -76,7 +76,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     text = "combine all forms of data and checks with all methods; more examples"
     parser.addoption("--all-pairs", action="store_true", help=text)
     text = "inputs per reader in tests/fuzz"
-    parser.addoption("--fuzz-examples", type=int, default=30, help=text)
+    parser.addoption("--fuzz-examples", type=int, default=10, help=text)
     text = "run the files in random order, and the tests of each file, with this seed"
     parser.addoption("--shuffle", type=int, metavar="SEED", help=text)
 

@@ -107,6 +107,7 @@ def _commands_of(page):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "line", dict.fromkeys(line for page in CHARTS for line in _commands_of(page))

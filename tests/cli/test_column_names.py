@@ -37,11 +37,13 @@ def use(mtlrun, folder, *columns, train=False):
         "s.csv",
         *columns,
         "--methods",
-        "JointFeatureMTL",
+        "PooledRidge",
         "--splits",
         "2",
         "--repeats",
         "1",
+        "--folds",
+        "2",
     )
     commands = [
         (*compare, "-o", "out"),

@@ -28,7 +28,7 @@ TRAIN = """\
 schema: 1
 kind: train
 id: train/wide
-dataset: {id: simulated-rmtl, n: 60, d: 3000, m: 10}
+dataset: {id: simulated-rmtl, n: 60, d: 400, m: 3}
 method: IndependentRidge
 split: {kind: random, train: 0.5}
 metrics: [auc]
@@ -141,13 +141,13 @@ def test_compare_reports_a_full_disk(on_full_disk, table):
 @pytest.mark.slow
 def test_train_reports_a_full_disk(on_full_disk, tmp_path):
     (tmp_path / "wide.yaml").write_text(TRAIN)
-    code, err, files = on_full_disk(200, "train", "wide.yaml", "-q", "-o", "full")
+    code, err, files = on_full_disk(20, "train", "wide.yaml", "-q", "-o", "full")
     assert_told(code, err, "full/train/wide", "--output")
     assert not [name for name in files if name.endswith((".tmp", "model.json"))]
 
 
 def test_predict_reports_a_full_disk(on_full_disk, mtlrun, tmp_path):
-    (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
+    (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 400", "d: 3"))
     assert mtlrun("train", "wide.yaml", "-q").exit_code == 0
     rows = np.random.default_rng(0).normal(size=(1000, 3))
     np.savetxt(tmp_path / "new.csv", rows, delimiter=",")
@@ -202,7 +202,7 @@ def test_read_errors_name_the_input_file_and_do_not_suggest_deleting_it(
 ):
     """The reverse case: reading from the disk fails."""
     if words[0] == "predict":
-        (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 3000", "d: 3"))
+        (tmp_path / "wide.yaml").write_text(TRAIN.replace("d: 400", "d: 3"))
         assert mtlrun("train", "wide.yaml", "-q").exit_code == 0
     table.unlink()
     table.symlink_to("/proc/self/mem")

@@ -130,9 +130,9 @@ def test_a_device_remains_a_device(command, tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/fd").exists(), reason="no /dev/fd")
 @pytest.mark.parametrize(
-    "name", ["/dev/fd/7", pytest.param("/proc/self/fd/7", marks=pytest.mark.slow)]
+    ("command_name", "name"),
+    [("predict", "/dev/fd/7"), ("report", "/proc/self/fd/7")],
 )
-@pytest.mark.parametrize("command_name", ["predict", "report"])
 def test_output_to_a_file_descriptor_is_appended(
     workspace, tmp_path, command_name, name
 ):

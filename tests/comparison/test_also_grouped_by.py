@@ -81,11 +81,9 @@ def score(result, label):
     return entry.score
 
 
-@pytest.mark.parametrize("is_nested", [True, False])
-def test_levels_of_pupils_reduce_the_error_of_smooth_models(is_nested):
-    frame = pupils(is_nested)
+def test_levels_of_pupils_reduce_the_error_of_smooth_models(both):
+    frame, with_groups = both
     methods = ["SmoothMTL", "HierarchicalMTL"]
-    with_groups = compared(frame, also_grouped_by="pupil", methods=methods)
     without = compared(frame.drop(columns="pupil"), methods=methods)
     assert score(with_groups, "SmoothMTL") < 0.5 * score(without, "SmoothMTL")
     # The other methods ignore the column.
@@ -95,9 +93,8 @@ def test_levels_of_pupils_reduce_the_error_of_smooth_models(is_nested):
 
 def test_levels_of_pupils_improve_the_prediction_of_labels():
     frame = pupils(True, has_labels=True)
-    result = compared(
-        frame, also_grouped_by="pupil", methods=["SmoothMTL", "HierarchicalMTL"]
-    )
+    methods = ["SmoothMTL", "HierarchicalMTL"]
+    result = compared(frame, also_grouped_by="pupil", methods=methods, splits=2)
     smooth = score(result, "SmoothMTLClassifier")
     assert smooth > score(result, "HierarchicalMTLClassifier") + 0.1
 
@@ -163,9 +160,8 @@ def test_the_training_file_reproduces_the_model(both, tmp_path):
 def test_a_method_without_levels_needs_no_column_of_pupils(tmp_path):
     frame = pupils(True)
     frame["y"] = frame.a + 0.1 * np.random.default_rng(1).normal(size=len(frame))
-    result = compared(
-        frame, also_grouped_by="pupil", methods=["SmoothMTL", "PooledRidge"]
-    )
+    methods = ["SmoothMTL", "PooledRidge"]
+    result = compared(frame, also_grouped_by="pupil", methods=methods, splits=2)
     model = result.model
     if result.saved.startswith("Smooth"):
         pytest.skip("a smooth model is the best one")
@@ -214,7 +210,7 @@ def test_two_columns_of_groups_are_two_factors():
 
 def test_rows_of_a_group_may_also_be_kept_together():
     frame = pupils(True)
-    result = compared(frame, also_grouped_by="pupil", group="pupil")
+    result = compared(frame, also_grouped_by="pupil", group="pupil", splits=2)
     # Every tested pupil is new, so the level of the pupil is unknown.
     assert score(result, "SmoothMTL") > 1.5
     assert any("without training rows" in fact for fact in result.board.facts)

@@ -137,6 +137,7 @@ def fitted(case, candidate):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("case", "candidate"), list(methods()))
 def test_every_default_method_loads_without_trust_and_predicts_the_same(

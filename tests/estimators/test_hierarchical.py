@@ -357,7 +357,7 @@ def test_a_bootstrap_counts_the_original_table():
 @pytest.mark.parametrize("method", ["score", "f"])
 def test_exact_tests_have_uniform_p_values_under_the_null_hypothesis(method):
     p = []
-    for seed in range(200):
+    for seed in range(100):
         X, y, ids, _ = table(seed, T=12, n=6, spread=(1.0, 0.0, 0.0))
         model = HierarchicalMTL("intercept").fit(X, y, task_id=ids)
         p.append(model.test("slopes", method=method, draws=99).p_value)
@@ -461,7 +461,7 @@ def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
 )
 def test_t_intervals_of_the_mean_slope_have_their_coverage(covariance):
     inside = []
-    for seed in range(150):
+    for seed in range(100):
         X, y, ids = levels(seed, 12, n=10, std=1.0, slope_std=0.3)
         model = HierarchicalMTL(covariance).fit(X, y, task_id=ids)
         half = student_t.ppf(0.975, model.mean_coef_df_) * model.mean_coef_std_

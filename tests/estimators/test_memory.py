@@ -79,13 +79,13 @@ STEPS = 130e6
 def make(shape):
     rng = np.random.default_rng(0)
     if shape == "tall":
-        return rng.normal(size=(1000, 40)), rng.normal(size=(1000, 6)), None
+        return rng.normal(size=(500, 40)), rng.normal(size=(500, 6)), None
     if shape == "wide":
         return rng.normal(size=(50, 2000)), rng.normal(size=(50, 6)), None
     if shape == "labels":
-        return rng.normal(size=(40, 30)), rng.normal(size=(40, 60)), None
+        return rng.normal(size=(40, 30)), rng.normal(size=(40, 40)), None
     if shape == "many rows":
-        return rng.normal(size=(1000, 8)), rng.normal(size=(1000, 60)), None
+        return rng.normal(size=(800, 8)), rng.normal(size=(800, 25)), None
     if shape == "many tasks":
         return rng.normal(size=(30, 5)), rng.normal(size=(30, 100)), None
     if shape == "many features":

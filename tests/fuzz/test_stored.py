@@ -26,15 +26,24 @@ pytestmark = [pytest.mark.slow, pytest.mark.rendered]
 
 #: Regular exit codes: done, a job failed or disagrees, invalid input
 CODES = (0, 1, 2)
+#: Types of models of which one is written, if few examples are tried. All of them are
+#: saved and loaded in tests/model/test_files.py.
+TYPES_PER_MODEL = 5
 #: Files in the folder of a model
 MODEL_FILES = ("model.skops", "model.json", "coefficients.npz")
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Path]]:
-    """Return folders of models, also of comparisons, each with new rows."""
+def models(
+    tmp_path_factory: pytest.TempPathFactory, few_trees: None, fuzz_examples: int
+) -> list[tuple[Path, Path]]:
+    """Return folders of models, also of comparisons, each with new rows.
+
+    With few examples, the models are of one type in `TYPES_PER_MODEL`.
+    """
     root = tmp_path_factory.mktemp("models")
-    items = list(stored.write_models(root))
+    step = 1 if fuzz_examples >= 100 else TYPES_PER_MODEL
+    items = list(stored.write_models(root, step))
     return items + [
         (folder / "model", table) for folder, table in stored.write_comparisons(root)
     ]
@@ -109,7 +118,8 @@ def test_altered_models_predict_or_are_rejected_by_name(
     models: list[tuple[Path, Path]], tmp_path: Path, fuzz_examples: int
 ) -> None:
     refused = 0
-    for seed, case in each_seed(fuzz_examples, len(models)):
+    n_examples = max(30, fuzz_examples)
+    for seed, case in each_seed(n_examples, len(models)):
         source, table = models[case]
         folder = tmp_path / "model"
         rng = altered(source, folder, MODEL_FILES, seed)
@@ -118,7 +128,7 @@ def test_altered_models_predict_or_are_rejected_by_name(
             kind = rng.choice(["coefficients", "tasks"])
             words = ("plot", folder, "--kind", kind, "-o", tmp_path / "p.svg")
         refused += check(words, (str(folder), str(table)), seed) == 2
-    assert refused > fuzz_examples / 3, "too few models are refused"
+    assert refused > n_examples / 3, "too few models are refused"
 
 
 def _commands(root: Path, folder: Path) -> list[tuple[object, ...]]:

@@ -129,7 +129,7 @@ def by_name(data: Dataset) -> dict[str, Any]:
 @pytest.mark.every(8, others="slow")
 @pytest.mark.parametrize("container", CONTAINERS)
 def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> None:
-    @quiet(max(20, fuzz_examples // 4))
+    @quiet(max(6, fuzz_examples // 4))
     @given(st.data())
     def try_one(data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from(list(KINDS)))

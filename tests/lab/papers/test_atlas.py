@@ -141,7 +141,9 @@ def test_a_gain_of_zero_is_no_gain_where_always_saying_no_is_right(write, few_dr
 
 
 @pytest.mark.slow
-def test_a_gain_that_follows_from_the_properties_is_predicted_and_noise_is_not(write):
+def test_a_gain_that_follows_from_the_properties_is_predicted_and_noise_is_not(
+    write, few_draws
+):
     linear = write(
         gains(
             lambda t, _: 0.3 - 0.1 * np.log(t["rows_per_task"]) + 0.3 * t["tasks_share"]
