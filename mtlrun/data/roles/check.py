@@ -824,19 +824,23 @@ def _determines(column: pd.Series, y: pd.Series) -> bool:
     both = column.notna() & y.notna()
     x = column[both]
     y = y[both]
-    if len(y) < MIN_NUMBERS or y.nunique() < 2 or x.nunique() < 2:
+    # Arrays: this is done for each pair of a column and a target.
+    x_codes, x_values = pd.factorize(x)
+    y_codes, y_values = pd.factorize(y)
+    if len(y) < MIN_NUMBERS or len(y_values) < 2 or len(x_values) < 2:
         return False
     are_numbers = is_numeric_dtype(x) and is_numeric_dtype(y)
     if are_numbers and not is_bool_dtype(x) and not is_bool_dtype(y):
         correlation = np.corrcoef(x.to_numpy(dtype=float), y.to_numpy(dtype=float))
         if 1 - correlation[0, 1] ** 2 < UNEXPLAINED:
             return True
-    if x.nunique() > len(x) / 2:
+    if len(x_values) > len(x) / 2:
         return False
-    groups = y.groupby(x.to_numpy())
-    if (groups.nunique() > 1).any():
+    some_y = np.empty(len(x_values), dtype=int)
+    some_y[x_codes] = y_codes
+    if (some_y[x_codes] != y_codes).any():
         return False
-    is_shared = groups.transform("size") > 1
-    is_rare = y != y.mode()[0]
+    is_shared = np.bincount(x_codes)[x_codes] > 1
+    is_rare = (y != y.mode()[0]).to_numpy()
     n_shared = np.count_nonzero(is_rare & is_shared)
     return bool(n_shared >= max(MIN_SHARED, is_rare.sum() / 2))
