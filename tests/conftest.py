@@ -104,6 +104,11 @@ def settled_methods(stored: Mapping[str, Mapping[str, Any]]) -> set[str]:
     }
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Leave the collected tests out of every later search for garbage."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="module")
 def few_trees() -> Iterator[None]:
     """Use 30 trees instead of 150 in the random forests of smooth models.
