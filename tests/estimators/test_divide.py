@@ -178,15 +178,15 @@ def test_each_block_is_the_base_model_on_its_tasks(labels):
 
 @pytest.mark.parametrize("solver", ["admm", "apg"])
 def test_ragged_masked_and_weighted_data_are_fitted(solver):
-    X, Y = problem()
-    w = np.random.default_rng(1).integers(0, 3, size=40)
+    X, Y = problem(24, 4, 7)
+    w = np.random.default_rng(1).integers(0, 3, size=24)
     inner = base(solver=solver, max_iter=50000, tol=1e-8)
     expected = DivideAndConquerRMTL(inner, 3).fit(X, Y, sample_weight=w)
     ragged = DivideAndConquerRMTL(inner, 3).fit(
-        np.vstack([X] * 11),
+        np.vstack([X] * 7),
         Y.T.ravel(),
-        task_id=np.repeat(np.arange(11), 40),
-        sample_weight=np.tile(w, 11),
+        task_id=np.repeat(np.arange(7), 24),
+        sample_weight=np.tile(w, 7),
     )
     assert_allclose(ragged.coef_, expected.coef_, atol=1e-3)
     masked = DivideAndConquerRMTL(inner, 3).fit(

@@ -131,10 +131,10 @@ def test_between_these_limits_there_is_no_warning():
 
 @pytest.mark.parametrize("model", MODELS, ids=str)
 def test_ragged_masked_sparse_and_weighted_data_are_fitted(model):
-    X, Y = problem(labels="Classifier" in str(model))
+    X, Y = problem(24, 4, 5, labels="Classifier" in str(model))
     precise = clone(model).set_params(tol=1e-9, max_iter=100000)
-    w = np.random.default_rng(1).integers(0, 3, size=40)
-    rows = np.repeat(np.arange(40), w)
+    w = np.random.default_rng(1).integers(0, 3, size=24)
+    rows = np.repeat(np.arange(24), w)
     expected = precise.fit(X[rows], Y[rows])
     value, coef = expected.objective_[-1], expected.coef_
     cases = [
@@ -142,8 +142,8 @@ def test_ragged_masked_sparse_and_weighted_data_are_fitted(model):
         ((sp.csr_matrix(X), Y), {"sample_weight": w}),
         ((X, np.where(w[:, None] > 0, Y, np.nan)), {"sample_weight": w}),
         (
-            (np.vstack([X] * 9), Y.T.ravel()),
-            {"task_id": np.repeat(np.arange(9), 40), "sample_weight": np.tile(w, 9)},
+            (np.vstack([X] * 5), Y.T.ravel()),
+            {"task_id": np.repeat(np.arange(5), 24), "sample_weight": np.tile(w, 5)},
         ),
     ]
     for data, options in cases:
@@ -326,7 +326,7 @@ def test_invalid_parameters_are_reported():
 
 @pytest.mark.parametrize("solver", ["admm", "fista"])
 def test_paths_of_both_parameters_are_warm_started(solver):
-    X, Y = problem()
+    X, Y = problem(24, 4, 5)
     path = [(0.6, 0.3), (0.55, 0.3), (0.55, 0.35), (0.5, 0.4)]
     warm = RobustMTL(solver=solver, tol=1e-6, max_iter=100000, warm_start=True)
     iterations = 0

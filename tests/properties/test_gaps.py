@@ -75,9 +75,9 @@ def solve(data, loss, penalties, intercept, steps=3000):
         t_new = 0.5 * (1.0 + np.sqrt(1.0 + 4.0 * t * t))
         factor = (t - 1.0) / t_new
         look, look_b = new + factor * (new - parts), new_b + factor * (new_b - b)
-        still = np.array_equal(new, parts) and np.array_equal(new_b, b)
+        step = max(np.abs(new - parts).max(), np.abs(new_b - b).max())
         parts, b, t = new, new_b, t_new
-        if still:
+        if step < 1e-11:
             break
     return parts, (b if intercept else None)
 

@@ -198,7 +198,7 @@ def test_fista_and_admm_agree_for_badly_scaled_features(shape, sparse):
     )
     Y = X @ rng.normal(size=(d, 2)) @ rng.normal(size=(2, T)) + rng.normal(size=(n, T))
     data = TaskData.from_matrix(sp.csr_array(X) if sparse else X, Y)
-    for penalties in ([TraceNorm(5.0), L12(3.0)], [L21(4.0)]):
+    for penalties in ([TraceNorm(50.0), L12(30.0)], [L21(20.0)]):
         fista = solve_fista(
             data, SquaredLoss(1.0), penalties, fit_intercept=True, tol=1e-6
         )

@@ -238,19 +238,14 @@ def test_more_freedom_never_fits_worse():
 @pytest.mark.parametrize("name", ["scalar", "diagonal", "full"])
 def test_order_units_and_positions_do_not_matter(name):
     X, y, ids = ragged(T=30, rows=(5, 15))
-    base = fit_covariance(problem(X, y, ids), name)
     order = np.random.default_rng(4).permutation(len(y))
-    factors, places = np.array([1e3, 1.0, 1e-4]), np.array([2, 0, 1])
-    for X2, y2, ids2, move in (
-        (X[order], y[order], ids[order], 0.0),
-        (X * factors + 7.0, y, ids, 0.0),
-        (X[:, places], y, ids, 0.0),
-        (X, 10.0 * y + 3.0, ids, 2 * np.log(10.0) * (len(y) - 4)),
-    ):
-        other = fit_covariance(problem(X2, y2, ids2), name)
-        assert other.criterion - move == pytest.approx(
-            base.criterion, abs=1e-6 + 1e-7 * abs(base.criterion)
-        )
+    moved = (X * [1e3, 1.0, 1e-4] + 7.0)[order][:, [2, 0, 1]]
+    base = fit_covariance(problem(X, y, ids), name)
+    other = fit_covariance(problem(moved, 10.0 * y[order] + 3.0, ids[order]), name)
+    shift = 2 * np.log(10.0) * (len(y) - 4)
+    assert other.criterion - shift == pytest.approx(
+        base.criterion, abs=1e-6 + 1e-7 * abs(base.criterion)
+    )
 
 
 def test_one_row_per_task_gives_no_information_about_levels():

@@ -56,7 +56,7 @@ def test_the_optimum_matches_cvxpy(small, layout, loss, model):
 
 def badly_scaled(labels=True):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(50, 15)) * np.logspace(0, 1.5, 15) + 1.0
+    X = rng.normal(size=(50, 15)) * np.logspace(0, 1, 15) + 1.0
     Y = X @ rng.normal(size=(15, 2)) @ rng.normal(size=(2, 6)) + rng.normal(
         size=(50, 6)
     )
