@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.metrics as reference
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import roc_auc_score
@@ -32,6 +32,8 @@ def binary_problem(draw):
     return y, score, weight
 
 
+# Half of the examples: each has twelve calls of scikit-learn.
+@settings(max_examples=settings.default.max_examples // 2)
 @given(binary_problem())
 def test_binary_metrics_equal_scikit_learn(problem):
     y, score, weight = problem
