@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,13 +85,24 @@ def _parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Return all statements below a node: a tenth of the nodes of `ast.walk`."""
+    blocks = ("body", "handlers", "orelse", "finalbody", "cases")
+    trees = deque([tree])
+    while trees:
+        tree = trees.popleft()
+        yield tree
+        for block in blocks:
+            trees.extend(getattr(tree, block, ()))
+
+
 @functools.cache
 def _nodes(path: Path) -> list[ast.AST]:
     """Return the import statements, functions and classes of a module."""
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef)
     return [
         node
-        for node in ast.walk(_parsed(path))
+        for node in _statements(_parsed(path))
         if isinstance(node, (*kinds, ast.ClassDef))
     ]
 

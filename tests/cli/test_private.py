@@ -27,7 +27,7 @@ def compared(tmp_path_factory):
     (root / "work").mkdir()
     words = ["compare", str(rows), "--target", "y", "--task", "task", "-q"]
     words += ["--methods", "TraceNormMTL"]
-    words += ["--splits", "3", "--repeats", "1", "--folds", "2"]
+    words += ["--splits", "2", "--repeats", "1", "--folds", "2"]
     before = os.umask(0o077)
     try:
         with contextlib.chdir(root / "work"):

@@ -22,7 +22,7 @@ def folder(tmp_path_factory):
         target="y",
         task="task",
         methods=["SmoothMTL"],
-        splits=3,
+        splits=2,
         repeats=1,
         folds=2,
     )

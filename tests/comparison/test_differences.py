@@ -63,7 +63,7 @@ def test_levels_beside_slow_drift_are_not_said_to_be_equal():
 
 
 def test_variance_shares_of_labels_refer_to_the_latent_scale():
-    line = differences(dataset("binary", (1.5, 0, 0), T=200))
+    line = differences(dataset("binary", (1.5, 0, 0), T=100))
     share = 1.5**2 / (1.5**2 + 2 + np.pi**2 / 3)
     assert int(line.removeprefix("tasks explain ").partition("%")[0]) == pytest.approx(
         100 * share, abs=6

@@ -265,7 +265,7 @@ def test_nothing_is_selected_without_a_search():
 @pytest.fixture(scope="module")
 def unlike_first_split():
     """Return a comparison whose first split selects other values than all together."""
-    for seed in range(20):
+    for seed in range(1, 20):  # The first one has such a table.
         frame = table(4, 25, seed)
         frame["y"] = frame.a + 3 * np.random.default_rng(seed).normal(size=len(frame))
         result = mtlrun.compare(
@@ -334,8 +334,8 @@ def test_the_training_file_of_a_comparison_reproduces_its_model(
 
 def test_the_coefficients_have_the_parameters_of_all_splits(monkeypatch):
     rng = np.random.default_rng(0)
-    frame = table(3, 60).drop(columns="z")
-    frame["y"] = np.where(np.abs(frame.a) > 0.7, 3.0, -3.0) + rng.normal(size=180)
+    frame = table(3, 40).drop(columns="z")
+    frame["y"] = np.where(np.abs(frame.a) > 0.7, 3.0, -3.0) + rng.normal(size=120)
     fits = {}
     fit = compare_module._Session._fit
 
@@ -345,7 +345,7 @@ def test_the_coefficients_have_the_parameters_of_all_splits(monkeypatch):
 
     monkeypatch.setattr(compare_module._Session, "_fit", noted)
     methods = ["JointFeatureMTL", "GradientBoosting+Task"]
-    options = {"methods": methods, "splits": 3, "repeats": 1, "folds": 2}
+    options = {"methods": methods, "splits": 2, "repeats": 1, "folds": 2}
     # The last value has the smallest sum, and another value wins the first split.
     enter = CompareSchedule._enter
 

@@ -22,7 +22,7 @@ from mtlrun.parallel.status import TIMEOUT
 from mtlrun.stats import PairedTest
 from mtlrun.utils.arrays import array_digest, npz
 
-FEW = {"methods": ["TraceNormMTL"], "splits": 3, "repeats": 1, "folds": 2}
+FEW = {"methods": ["TraceNormMTL"], "splits": 2, "repeats": 1, "folds": 2}
 
 
 def flipped(path):

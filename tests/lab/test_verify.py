@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 METHODS = """\
   - {label: ridge, estimator: IndependentRidge, grid: {alpha: [0.1, 10]}}
-  - {label: trace, estimator: TraceNormMTL}
+  - {label: trace, estimator: TraceNormMTL, params: {max_iter: 500}}
 """
 
 

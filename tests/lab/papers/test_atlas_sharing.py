@@ -392,7 +392,8 @@ def test_a_file_without_lines_is_rejected_with_the_remedy(published):
 
 
 def test_p_values_are_adjusted_within_a_table(published):
-    published(lines_of(0.1) + lines_of(0.0, kind="targets", prefix="uu"))
+    few = {"n_tables": 3}
+    published(lines_of(0.1, **few) + lines_of(0, **few, kind="targets", prefix="uu"))
     result = analyses.sharing(None, seed=0, learner="linear")
     table = result.tables["By kind of table"]
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
@@ -427,12 +428,13 @@ def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(publish
 
 
 def test_the_rule_of_kinds_is_right_if_groups_gain_and_targets_lose(published):
-    good = lines_of(0.1) + lines_of(-0.1, kind="targets", prefix="uu")
+    targets = {"kind": "targets", "prefix": "uu", "n_tables": 4}
+    good = lines_of(0.1, n_tables=4) + lines_of(-0.1, **targets)
     published(good)
     values = analyses.best(None, seed=0).values
     assert values["right"] == 1.0
     assert values["over_no_low"] > 0
-    published(lines_of(-0.1) + lines_of(0.1, kind="targets", prefix="uu"))
+    published(lines_of(-0.1, n_tables=4) + lines_of(0.1, **targets))
     assert analyses.best(None, seed=0).values["right"] == 0.0
 
 

@@ -21,7 +21,7 @@ def root(tmp_path_factory):
     """Return a run, a comparison and a training below one folder."""
     root = tmp_path_factory.mktemp("results")
     mtlrun.reproduce(
-        "table2", profile="smoke", output=root, only=["method=*-RMTL,method=RidgeReg"]
+        "table2", profile="smoke", output=root, only=["method=IndSVM,method=RidgeReg"]
     )
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
@@ -38,7 +38,8 @@ def root(tmp_path_factory):
     )
     result.save(root / "compare" / "x")
     (root / "mine.yaml").write_text(
-        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\ndataset: simulated-rmtl\nselection: {folds: 2}\n"
+        "schema: 1\nid: my/model\ntitle: Mine\nkind: train\n"
+        "dataset: {id: simulated-rmtl, n: 40, d: 5, m: 3}\nselection: {folds: 2}\n"
         "method: {estimator: IndependentRidge, grid: {alpha: [1.0, 9.0]}}\n"
         "split: {kind: random, train: 0.5}\nmetrics: [auc]\n"
     )
@@ -106,10 +107,9 @@ def test_numbers_equal_those_in_the_files(root):
 def test_results_not_computed_are_missing_values(root):
     results = load_results(root / "dcrmtl" / "table2" / "smoke")
     missing = results[results.status == "missing"]
-    assert len(missing) == 7
+    assert len(missing) == 8
     assert set(results.method) - set(missing.method) == {
-        "APG-RMTL",
-        "LADM-RMTL",
+        "IndSVM",
         "RidgeReg",
     }
     assert missing.auc.isna().all()
@@ -152,7 +152,7 @@ def test_objects_have_a_readable_repr(root):
     report = mtlrun.load_run(root / "dcrmtl" / "table2" / "smoke")
     assert (
         repr(report)
-        == "<Report dcrmtl/table2, profile smoke: 3 of 10 results done, 7 not computed yet>"
+        == "<Report dcrmtl/table2, profile smoke: 2 of 10 results done, 8 not computed yet>"
     )
     page = report._repr_html_()
     assert page.count("<table>") == len(result_sections(report))
