@@ -584,18 +584,14 @@ class _Look:
         """Find columns that determine a target."""
         # Rows that repeat would determine it by any of their numbers.
         rows = self.without_numbering().drop_duplicates()
+        others = [name for name in rows if name not in {*self.targets, self.task}]
         for target in self.targets:
-            if target not in self.frame.columns:
-                continue
-            y = rows[target]
-            for name, column in rows.items():
-                if name in self.targets or name == self.task:
-                    continue
-                if _determines(column, y):
+            for name in others:
+                if target in rows and _determines(rows[name], rows[target]):
                     yield TableFinding(
                         kind="gives target away",
-                        column=str(name),
-                        text=f"column {str(name)!r} determines the target {target!r}",
+                        column=name,
+                        text=f"column {name!r} determines the target {target!r}",
                         effect=(
                             "all methods predict it perfectly, and none gains; --drop "
                             f"{name}"
@@ -827,20 +823,15 @@ def _determines(column: pd.Series, y: pd.Series) -> bool:
     # Arrays: this is done for each pair of a column and a target.
     x_codes, x_values = pd.factorize(x)
     y_codes, y_values = pd.factorize(y)
-    if len(y) < MIN_NUMBERS or len(y_values) < 2 or len(x_values) < 2:
+    if len(y) < MIN_NUMBERS or min(len(x_values), len(y_values)) < 2:
         return False
-    are_numbers = is_numeric_dtype(x) and is_numeric_dtype(y)
-    if are_numbers and not is_bool_dtype(x) and not is_bool_dtype(y):
+    if all(is_numeric_dtype(z) and not is_bool_dtype(z) for z in (x, y)):
         correlation = np.corrcoef(x.to_numpy(dtype=float), y.to_numpy(dtype=float))
         if 1 - correlation[0, 1] ** 2 < UNEXPLAINED:
             return True
-    if len(x_values) > len(x) / 2:
+    pairs = np.unique(x_codes * len(y_values) + y_codes)
+    if not len(pairs) <= len(x_values) <= len(x) / 2:
         return False
-    some_y = np.empty(len(x_values), dtype=int)
-    some_y[x_codes] = y_codes
-    if (some_y[x_codes] != y_codes).any():
-        return False
-    is_shared = np.bincount(x_codes)[x_codes] > 1
-    is_rare = (y != y.mode()[0]).to_numpy()
-    n_shared = np.count_nonzero(is_rare & is_shared)
-    return bool(n_shared >= max(MIN_SHARED, is_rare.sum() / 2))
+    is_rare = y != y.mode()[0]
+    n_shared = np.count_nonzero(is_rare & (np.bincount(x_codes)[x_codes] > 1))
+    return n_shared >= max(MIN_SHARED, np.count_nonzero(is_rare) / 2)
