@@ -74,12 +74,6 @@ def school_table():
     return frame
 
 
-@pytest.fixture(scope="module")
-def in_one_process():
-    """Return a comparison in this process alone."""
-    return mtlrun.compare(school_table(), target="grade", task="school", **OPTIONS)
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_a_stored_frame_is_the_data_set_in_memory(tmp_path, seed):
     source, dataset = random_table(seed)
@@ -107,11 +101,11 @@ def test_a_table_compared_in_one_process_is_not_read_back(tmp_path, monkeypatch)
     assert len(result.leaderboard) == 4
 
 
-def test_workers_and_this_process_compute_the_same_jobs(in_one_process):
-    serial = in_one_process
-    parallel = mtlrun.compare(
-        school_table(), target="grade", task="school", jobs=2, **OPTIONS
-    )
+def test_workers_and_this_process_compute_the_same_jobs(tmp_path):
+    columns = {"target": "grade", "task": "school"}
+    table = school_table()
+    serial = mtlrun.compare(table, **columns, **OPTIONS)
+    parallel = mtlrun.compare(table, jobs=2, **columns, **OPTIONS)
     assert serial.cells["cells"] == parallel.cells["cells"]
     scores = ["method", "rmse"]
     pd.testing.assert_frame_equal(
