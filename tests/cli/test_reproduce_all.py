@@ -5,6 +5,7 @@ shipped paper items.
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from pathlib import Path
 
@@ -51,14 +52,36 @@ def all_kinds(papers, tmp_path):
     (tmp_path / "empty").mkdir()
 
 
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory):
+    """Return a folder for the results of `all_kinds`, and a list for the output."""
+    return tmp_path_factory.mktemp("first") / "results", []
+
+
+@pytest.fixture
+def reproduced(mtlrun, all_kinds, tmp_path, first_run):
+    """Write the results of the five items, and return the output of the command.
+
+    They are computed once.
+    """
+    folder, outputs = first_run
+    if outputs:
+        shutil.copytree(folder, tmp_path / "results")
+    else:
+        command = ["reproduce", "all", "--profile", "demo", "--data-dir", "empty"]
+        outputs.append(mtlrun(*command))
+        shutil.copytree(tmp_path / "results", folder)
+    return outputs[0]
+
+
 def summary(tmp_path: Path, profile: str = "demo") -> dict:
     return json.loads((tmp_path / RUNS / f"summary-{profile}.json").read_text())
 
 
 def test_an_item_that_cannot_start_does_not_stop_the_others(
-    mtlrun, all_kinds, tmp_path, lacking
+    reproduced, tmp_path, lacking
 ):
-    result = mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
+    result = reproduced
     assert result.exit_code == 2, "data and a file are wrong"
     content = summary(tmp_path)
     assert [(run["run"], run["done"], run["failed"]) for run in content["runs"]] == [
@@ -310,8 +333,7 @@ def test_an_interrupt_keeps_all_finished_jobs(papers, tmp_path, begin, until):
     assert result["left_out"] == {"beta/never": "not started: interrupted"}
 
 
-def test_the_summary_is_rebuilt_from_the_runs(mtlrun, all_kinds, tmp_path, lacking):
-    mtlrun("reproduce", "all", "--profile", "demo", "--data-dir", "empty")
+def test_the_summary_is_rebuilt_from_the_runs(mtlrun, reproduced, tmp_path, lacking):
     before = {path: path.read_bytes() for path in (tmp_path / RUNS).rglob("report.*")}
     for form, claim in (
         ("md", "* Ridge errs less: does not hold"),

@@ -333,7 +333,7 @@ def test_nonconvergence_of_a_method_on_a_folder_is_reported(tmp_path, monkeypatc
 
     monkeypatch.setattr(GraphMTL, "fit_statistics", fit_partly)
     folder = write(tmp_path / "shops", frame())
-    result = mtlrun.compare(folder, **RAGGED, methods=["GraphMTL"])
+    result = mtlrun.compare(folder, **RAGGED, methods=["GraphMTL"], splits=3)
     notes = {entry.label: entry.notes for entry in result.board.entries}
     assert notes["GraphMTL"] == ["not converged"]
     assert notes["PooledRidge"] == []

@@ -254,8 +254,8 @@ def test_integer_weights_equal_repeated_rows_in_the_fits(is_many, is_ragged):
 def grouped_table(kind):
     """Return tasks that differ in one slope; outliers have weight 0."""
     rng = np.random.default_rng(4)
-    n_tasks = 12
-    n = 40 * n_tasks
+    n_tasks = 6
+    n = 30 * n_tasks
     ids = np.arange(n) % n_tasks
     X = rng.normal(size=(n, 2))
     y = X[:, 0] + X[:, 1] * (1 + rng.normal(size=n_tasks))[ids] + rng.normal(size=n)

@@ -126,7 +126,7 @@ def test_of_many_means_those_of_the_first_tasks_are_listed():
 
 def test_coefficients_of_labels_are_log_odds():
     y = np.where(COLUMNS[:, 1] > 0, 1.0, -1.0)
-    model = model_of(TraceNormMTLClassifier(0.1), y, task_type="binary")
+    model = model_of(TraceNormMTLClassifier(10), y, task_type="binary")
     assert prediction_lines(model)[0].startswith("log-odds")
 
 
