@@ -29,6 +29,14 @@ def strings():
     return load_dataset("simulated-splice", n=400, organisms=["fly", "human"], decoys=1)
 
 
+@pytest.fixture(scope="module")
+def short_strings():
+    """Return strings with half of the features of `strings`."""
+    return load_dataset(
+        "simulated-splice", n=80, length=24, organisms=["fly", "human"], decoys=1
+    )
+
+
 def names(measure):
     return set(measure.declaration.quantities)
 
@@ -161,12 +169,12 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual_or_primal_value():
 
 
 @pytest.mark.slow
-def test_seconds_to_a_precision_are_measured(plane, strings):
+def test_seconds_to_a_precision_are_measured(plane, short_strings):
     for solver, data in (
         ("block", plane),
         ("kernel", plane),
-        ("mtk-intercept", strings),
-        ("block", strings),
+        ("mtk-intercept", short_strings),
+        ("block", short_strings),
     ):
         analysis = mtsvm.svm_seconds(
             data, seed=0, solver=solver, C=1.0, tol=1e-2, trace=True
@@ -185,10 +193,10 @@ def test_seconds_to_a_precision_are_measured(plane, strings):
 
 
 @pytest.mark.slow
-def test_a_solver_that_runs_out_of_time_has_no_seconds(plane, strings):
+def test_a_solver_that_runs_out_of_time_has_no_seconds(plane, short_strings):
     for solver, data, options in (
         ("block", plane, {}),
-        ("mtk-intercept", strings, {"tolerances": [1.0]}),
+        ("mtk-intercept", short_strings, {"tolerances": [1.0]}),
     ):
         analysis = mtsvm.svm_seconds(
             data, seed=0, solver=solver, tol=1e-9, seconds=0.0, **options
