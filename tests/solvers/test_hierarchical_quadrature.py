@@ -229,10 +229,10 @@ def test_estimates_are_those_of_glmer_with_25_nodes():
 
 def test_fits_where_laplace_suffices_do_not_change():
     rng = np.random.default_rng(5)
-    ids = np.repeat(np.arange(20), 60)
-    X = rng.normal(size=(1200, 2))
-    odds = 0.7 * rng.normal(size=20)[ids] + X[:, 0]
-    y = (rng.random(1200) < expit(odds)).astype(float)
+    ids = np.repeat(np.arange(10), 60)
+    X = rng.normal(size=(600, 2))
+    odds = 0.7 * rng.normal(size=10)[ids] + X[:, 0]
+    y = (rng.random(600) < expit(odds)).astype(float)
     for name in ("intercept", "auto"):
         problem = LogisticProblem(laplace(X, y, ids, [0, 1, 2], ridge=1.0))
         fits = [fit(problem, name) for fit in (fit_logistic, fit_labels)]
