@@ -165,9 +165,9 @@ def allocate(n_bytes):
 
 
 def test_a_process_is_replaced_after_growing_by_a_gigabyte(monkeypatch):
-    monkeypatch.setattr("mtlrun.parallel.worker.WORKER_MAX_GROWTH_BYTES", 1 << 26)
+    monkeypatch.setattr("mtlrun.parallel.worker.WORKER_MAX_GROWTH_BYTES", 1 << 25)
     requests = io.BytesIO()
-    for n_bytes in (1, 1 << 25, 1 << 27):
+    for n_bytes in (1, 1 << 24, 1 << 26):
         worker.send(requests, worker.dumps((attempt, (allocate, n_bytes))))
     requests.seek(0)
     replies = io.BytesIO()

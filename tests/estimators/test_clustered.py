@@ -386,7 +386,7 @@ def test_a_warm_start_decomposes_the_same_data_once_with_the_same_result(model):
         type(model).__name__
     ]
     spaces = set()
-    for values in itertools.product([20.0, 0.5, 0.01, 0.0], [1.0, 0.1]):
+    for values in ((20.0, 1.0), (0.5, 0.1), (0.01, 1.0), (0.0, 0.1)):
         params = dict(zip(names, values, strict=True))
         model.set_params(**params).fit(X, y, task_id=ids)
         spaces.add(id(model.warm_start_.space))

@@ -249,7 +249,7 @@ def test_a_path_of_a_classifier_counts_the_predicted_labels(name):
     y = np.tile([1, -1], 30)
     X = y[:, None] + 0.3 * rng.normal(size=(60, 3))
     settings = {"lam": 0.8} if "Robust" in name else {}
-    model = getattr(paths, name)(alphas=3, cv=2, **settings)
+    model = getattr(paths, name)(alphas=2, min_ratio=0.05, cv=2, **settings)
     model.fit(X, y, task_id=task)
     assert np.isfinite(model.scores_path_).all()
     assert model.score(X, y, task_id=task) > 0.8

@@ -31,6 +31,14 @@ def table(n_tasks=25, n_rows=12, seed=0):
     return pd.DataFrame(X, columns=["dose", "age"]), y, task
 
 
+@pytest.fixture(scope="module")
+def fitted():
+    """Return a model of `table` whose slopes of the dose differ, and its summary."""
+    X, y, task = table()
+    model = HierarchicalMTL("full", slopes=["dose"]).fit(X, y, task_id=task)
+    return model, model.summary()
+
+
 def test_a_summary_of_sleepstudy_equals_that_of_lme4():
     try:
         data = load_dataset("sleepstudy")
@@ -54,10 +62,10 @@ def test_a_summary_of_sleepstudy_equals_that_of_lme4():
     np.testing.assert_allclose(intervals, [[3.80, 8.75], [22.90, 28.86]], rtol=0.05)
 
 
-def test_means_and_standard_deviations_equal_those_of_statsmodels():
+def test_means_and_standard_deviations_equal_those_of_statsmodels(fitted):
     mixed = pytest.importorskip("statsmodels.regression.mixed_linear_model")
     X, y, task = table()
-    summary = HierarchicalMTL("full", slopes=["dose"]).fit(X, y, task_id=task).summary()
+    _, summary = fitted
     design = np.column_stack([np.ones(len(y)), X])
     theirs = mixed.MixedLM(y, design, task, exog_re=design[:, :2]).fit()
     means = summary.loc["mean"]
@@ -81,10 +89,9 @@ def test_means_and_standard_deviations_equal_those_of_statsmodels():
     np.testing.assert_allclose(noise[["low", "high"]], limits)
 
 
-def test_r2_is_that_of_nakagawa_and_schielzeth():
-    X, y, task = table(n_tasks=60, n_rows=40)
-    model = HierarchicalMTL("full").fit(X, y, task_id=task)
-    summary = model.summary()
+def test_r2_is_that_of_nakagawa_and_schielzeth(fitted):
+    X, y, _ = table()
+    model, summary = fitted
     Z = np.column_stack([np.ones(len(y)), X - X.mean()])
     fixed = np.var(X.to_numpy() @ model.mean_coef_)
     differences = np.einsum("ij,jk,ik->i", Z, model.covariance_, Z).mean()
@@ -132,8 +139,9 @@ def test_a_printed_summary_fits_a_terminal(model):
 def test_summaries_of_models_without_intercepts_few_tasks_or_zero_variances_work():
     X, y, task = table(n_tasks=3)
     for options in ({"fit_intercept": False}, {"noise": "task"}, {"prior": "clusters"}):
-        summary = HierarchicalMTL(**options).fit(X, y, task_id=task).summary()
-        of_arrays = HierarchicalMTL(**options).fit(X.to_numpy(), y, task_id=task)
+        frame = X[["dose"]]
+        summary = HierarchicalMTL(**options).fit(frame, y, task_id=task).summary()
+        of_arrays = HierarchicalMTL(**options).fit(frame.to_numpy(), y, task_id=task)
         np.testing.assert_allclose(of_arrays.summary(), summary, rtol=1e-6)
         assert np.isfinite(summary.loc["mean", "std_error"]).all()
     summary = HierarchicalMTL("intercept").fit(X, 0 * y + X["age"], task_id=task)

@@ -157,7 +157,7 @@ def test_converged_models_are_near_the_optimum(model, powers, layout, seed):
     X, Y = _made(powers, seed=seed)
     fitted = _fitted(
         name,
-        params | {"max_iter": 1000} if "solver" in build(name).get_params() else params,
+        params | {"max_iter": 400} if "solver" in build(name).get_params() else params,
         X,
         Y,
         layout,

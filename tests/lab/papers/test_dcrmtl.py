@@ -173,7 +173,7 @@ def test_the_constraint_needs_all_targets():
 
 
 def test_random_columns_span_a_low_rank_matrix_unless_few_columns_hold_it():
-    data = load_dataset("simulated-rmtl", n=20, d=100, m=400, rank=2)
+    data = load_dataset("simulated-rmtl", n=20, d=50, m=400, rank=2)
     alike = column_sampling(data, seed=0).values
     assert alike["column_share"] < 0.1
     assert alike["successes"] == 1

@@ -228,6 +228,7 @@ def test_the_slope_of_the_learning_curve_is_relative_to_its_limit(gaussian):
         rows=10**6,
         repeats=2,
         partitions=2,
+        groups=4,
     )
     curve = result.curves["error"]
     slope, limit = np.polyfit(1 / np.array(curve.x), curve.y, 1)
