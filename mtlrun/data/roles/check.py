@@ -834,4 +834,4 @@ def _determines(column: pd.Series, y: pd.Series) -> bool:
         return False
     is_rare = y != y.mode()[0]
     n_shared = np.count_nonzero(is_rare & (np.bincount(x_codes)[x_codes] > 1))
-    return n_shared >= max(MIN_SHARED, np.count_nonzero(is_rare) / 2)
+    return not n_shared < max(MIN_SHARED, is_rare.sum() / 2)
