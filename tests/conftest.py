@@ -57,7 +57,7 @@ STORED_SOLUTIONS = Path(__file__).parent / "estimators" / "frozen.json"
 #: A test of all methods runs with one in so many of the methods whose stored solutions
 #: have not changed, and with as many as its other arguments have values; the next test
 #: with others. With ``--all-pairs``, with all.
-SETTLED_PER_TEST = 8
+SETTLED_PER_TEST = 3
 
 #: Time limit for a process to end, in seconds.
 PATIENCE = 240
