@@ -212,9 +212,7 @@ def test_installed_packages_are_not_followed(own_package):
     "folder",
     ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"],
 )
-def test_packages_are_installed_wherever_distributions_are(
-    own_package, folder
-):
+def test_packages_are_installed_wherever_distributions_are(own_package, folder):
     # Debian's folder, the user's, and that of `pip install --target` have the metadata
     # of distributions.
     site = own_package.root / folder
