@@ -131,10 +131,16 @@ def test_there_are_at_most_as_many_processes_as_cores_jobs_and_memory_allow(
     monkeypatch,
 ):
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
-    assert len(Pool(64)._new_workers()) == 4
-    assert len(Pool(64)._new_workers(3)) == 3
+    assert n_workers() == 4
+    assert n_workers(3) == 3
     monkeypatch.setattr("mtlrun.parallel.pool.free_bytes", lambda: 700 << 20)
-    assert len(Pool(64)._new_workers()) == 2
+    assert n_workers() == 2
+
+
+def n_workers(max_workers=None):
+    """Return how many workers a pool of 64 keeps; threads need no processes."""
+    with Pool(64, backend="threading").keep_workers(max_workers) as pool:
+        return len(pool.workers)
 
 
 @pytest.mark.parametrize(

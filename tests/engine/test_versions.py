@@ -1,6 +1,8 @@
 """Versions of the code behind a job: which changes outdate stored numbers."""
 
+import os
 import py_compile
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -210,9 +212,7 @@ def test_installed_packages_are_not_followed(own_package):
     "folder",
     ["lib/python3/dist-packages", ".local/lib/python3.11/site-packages", "target"],
 )
-def test_packages_are_installed_wherever_distributions_are(
-    own_package, monkeypatch, folder
-):
+def test_packages_are_installed_wherever_distributions_are(own_package, folder):
     # Debian's folder, the user's, and that of `pip install --target` have the metadata
     # of distributions.
     site = own_package.root / folder
@@ -223,12 +223,21 @@ def test_packages_are_installed_wherever_distributions_are(
         "Metadata-Version: 2.1\nName: their\nVersion: 1.2\n"
     )
     (site / "their-1.2.dist-info" / "RECORD").write_text("their/__init__.py,,\n")
-    monkeypatch.syspath_prepend(site)
-    methods._distributions_by_package.cache_clear()
     own_package.write("models.py", "import their\n")
-    assert set(source_digests("own.models")) == {"own/__init__.py", "own/models.py"}
-    assert versions_of(["their:Model"])["their"] == "1.2"
-    methods._distributions_by_package.cache_clear()
+    # A process reads the metadata of all packages once.
+    code = (
+        "from mtlrun.catalog.methods import source_digests, versions_of\n"
+        "print(*source_digests('own.models'), versions_of(['their:Model'])['their'])"
+    )
+    path = os.pathsep.join([str(site), *sys.path])
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(run.stdout.split()) == {"own/__init__.py", "own/models.py", "1.2"}
 
 
 def test_a_package_on_the_path_belongs_to_the_user(tmp_path, monkeypatch):

@@ -122,11 +122,12 @@ def penalty(model):
             + p["fusion"] * np.abs(d).sum()
             + p["sparsity"] * np.abs(W).sum()
         )
-    _, _, q = model._directions()
-    sigma, k = (
-        np.linalg.svd(W, compute_uv=False),
-        p.get("n_clusters") or p["n_components"],
-    )
+    sigma = np.linalg.svd(W, compute_uv=False)
+    k = p.get("n_clusters") or p["n_components"]
+    _, shared = model.shared_subspace()
+    # Directions that tasks do not share have weight zero.
+    q = np.zeros(len(sigma))
+    q[: len(shared)] = shared
     assert q.sum() <= k + 1e-9
     return p["alpha"] * p["eta"] * (1 + p["eta"]) * np.sum(sigma**2 / (p["eta"] + q))
 

@@ -435,9 +435,8 @@ def test_columns_of_mixed_scales_have_no_shared_products():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(90, 150)) * np.logspace(0, 9, 150)
     Y = rng.normal(size=(90, 2))
-    model = IndependentLasso(1.0, max_iter=20)
     data = TaskData(X, Y, np.arange(2))
-    assert model._from_shared_products(data) is None
+    assert shared_products.shared_products(data, True) is None
 
 
 # ------------------------------------------------------- what a fit says of itself
