@@ -34,16 +34,13 @@ def test_the_registry_matches_the_inspected_class():
         assert not stored.open, name
 
 
-def test_a_package_with_another_version_is_inspected(monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "version"), [("scikit-learn", "0.1"), ("no-such-package", "1")]
+)
+def test_a_package_with_another_version_is_inspected(monkeypatch, name, version):
     path = "sklearn.linear_model:RidgeCV"
-    stored = {"package": {"scikit-learn": "0.1"}, "names": ["something_else"]}
+    stored = {"package": {name: version}, "names": ["something_else"]}
     monkeypatch.setitem(interfaces._STORED_INTERFACES, path, stored)
-    assert "alphas" in interface(path).names
-    monkeypatch.setitem(
-        interfaces._STORED_INTERFACES,
-        path,
-        {**stored, "package": {"no-such-package": "1"}},
-    )
     assert "alphas" in interface(path).names
 
 
