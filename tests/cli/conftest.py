@@ -43,6 +43,20 @@ class Slow(IndependentRidge):
         return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
 
 
+class Interrupted(IndependentRidge):
+    """Is interrupted after as many fits as a file says."""
+
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        """Count down, and fit or interrupt."""
+        remaining = Path("remaining")
+        if remaining.exists():
+            n_fits = int(remaining.read_text())
+            if n_fits == 0:
+                raise KeyboardInterrupt
+            remaining.write_text(str(n_fits - 1))
+        return super().fit(X, y, task_id=task_id, sample_weight=sample_weight)
+
+
 class Flaky(IndependentRidge):
     """Raises in its first two fits."""
 

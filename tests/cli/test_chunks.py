@@ -20,12 +20,13 @@ folds: 4
 """
 
 
-def write_rows(folder):
+def write_rows(folder, n_features=3):
     """Write a folder of three CSV files and a training file, and return the rows."""
     rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(600, 3)) + 5, rng.integers(4, size=600)
-    frame = pd.DataFrame(X, columns=list("abc"))
-    frame["y"] = (X * rng.normal(size=(4, 3))[task]).sum(axis=1) + rng.normal(size=600)
+    X, task = rng.normal(size=(600, n_features)) + 5, rng.integers(4, size=600)
+    frame = pd.DataFrame(X, columns=list("abcdefghijklmnopqrstu")[:n_features])
+    W = rng.normal(size=(4, n_features))
+    frame["y"] = (X * W[task]).sum(axis=1) + rng.normal(size=600)
     frame["store"] = [f"s{t}" for t in task]
     (folder / "rows").mkdir()
     for k in range(3):
@@ -108,15 +109,13 @@ def test_a_folder_is_predicted_in_parts_like_its_files(trained, rows, tmp_path, 
 
 
 @pytest.mark.slow
-def test_hierarchical_models_are_compared_by_default_for_few_features(
-    mtlrun, rows, tmp_path, monkeypatch
-):
-    from mtlrun.chunks import compare
-
+def test_hierarchical_models_are_compared_by_default_for_few_features(mtlrun, tmp_path):
+    write_rows(tmp_path, n_features=20)
     roles = ("--target", "y", "--task", "store", "--splits", "3", "--explain")
     result = mtlrun("compare", "rows", *roles, "-o", "few")
     assert "HierarchicalMTL" in result.stdout
-    monkeypatch.setattr(compare, "MAX_HIERARCHICAL_FEATURES", 2)
+    shutil.rmtree("rows")
+    write_rows(tmp_path, n_features=21)
     result = mtlrun("compare", "rows", *roles, "-o", "many")
     assert "HierarchicalMTL" not in result.stdout
 

@@ -38,16 +38,16 @@ FEW = {
 }
 
 
-def pupils(is_nested, has_labels=False, seed=0):
+def pupils(is_nested, has_labels=False, seed=0, n_pupils=N_PUPILS):
     """Return rows of pupils in schools; the levels of pupils differ a lot.
 
     Nested: each pupil is in one school. Crossed: the same pupils are in all schools.
     """
     rng = np.random.default_rng(seed)
-    school = np.repeat(np.arange(N_SCHOOLS), N_PUPILS * N_ROWS)
-    pupil = np.tile(np.repeat(np.arange(N_PUPILS), N_ROWS), N_SCHOOLS)
+    school = np.repeat(np.arange(N_SCHOOLS), n_pupils * N_ROWS)
+    pupil = np.tile(np.repeat(np.arange(n_pupils), N_ROWS), N_SCHOOLS)
     if is_nested:
-        pupil = pupil + N_PUPILS * school
+        pupil = pupil + n_pupils * school
     level = 2 * rng.normal(size=pupil.max() + 1)
     n = len(school)
     frame = pd.DataFrame(rng.normal(size=(n, 2)), columns=["a", "b"])
@@ -266,10 +266,10 @@ def test_tasks_on_the_same_rows_cannot_have_additional_groups():
         mtlrun.compare(frame, targets=["y", "z"], also_grouped_by="pupil", **FEW)
 
 
-def test_more_crossed_groups_than_the_limit_are_rejected(monkeypatch):
-    monkeypatch.setattr("mtlrun.comparison.candidates.MAX_CROSSED_LEVELS", 7)
+def test_more_crossed_groups_than_the_limit_are_rejected():
     for is_nested in (True, False):
-        data = dataset_of(pupils(is_nested), also_grouped_by=("pupil",))
+        frame = pupils(is_nested, n_pupils=2001)
+        data = dataset_of(frame, also_grouped_by=("pupil",))
         plain_candidates = named_candidates(["SmoothMTL"], data, 0.8)
         candidates = [with_levels(candidate, data) for candidate in plain_candidates]
         if is_nested:

@@ -52,9 +52,13 @@ def atlas(monkeypatch):
     for line in lines:
         # The smaller gain counts, and this one is always larger.
         line["over_independent"] = "0.9"
-    monkeypatch.setattr(
-        "mtlrun.comparison.differences.read_lines", lambda _: (lines, "2026-11-25")
-    )
+
+    def read_lines(_):
+        if not lines:
+            raise ConfigError("no file")
+        return lines, "2026-11-25"
+
+    monkeypatch.setattr("mtlrun.comparison.differences.read_lines", read_lines)
     return lines
 
 
@@ -95,16 +99,13 @@ def test_a_loss_at_which_the_atlas_cuts_is_a_bound(atlas):
     assert "(gain -100 or less" in tables_like(ragged(2, 10), 1.0)
 
 
-def test_without_enough_tables_of_the_layout_there_is_no_line(atlas, monkeypatch):
+def test_without_enough_tables_of_the_layout_there_is_no_line(atlas):
     shared = Dataset(X=np.zeros((20, 5)), y=np.zeros((20, 3)), task_type="regression")
     assert tables_like(shared, 0.8) is None
     atlas[:] = [line for line in atlas if int(line["table"][1:]) < MIN_TABLES - 1]
     assert tables_like(ragged(8, 20), 0.8) is None
-
-    def refuse(_):
-        raise ConfigError("no file")
-
-    monkeypatch.setattr("mtlrun.comparison.differences.read_lines", refuse)
+    # Without lines the fixture has no file.
+    atlas.clear()
     assert tables_like(ragged(8, 20), 0.8) is None
 
 

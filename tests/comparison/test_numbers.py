@@ -4,6 +4,7 @@ import json
 import math
 import re
 import statistics
+import time
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
@@ -574,7 +575,7 @@ def test_searches_with_halving_are_expected_to_be_shorter():
 
 
 def test_a_final_model_must_fit_into_the_remaining_budget(monkeypatch):
-    monkeypatch.setattr(compare_module.clock, "monotonic", lambda: 100.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
     entry = ComparedMethod("M", MULTITASK, scores={0: 1.0}, fit_seconds=[1.0, 10.0])
     for is_calibrated, fits in ((False, 3), (True, 12)):
         session = SimpleNamespace(

@@ -6,7 +6,6 @@ import pytest
 from scipy import sparse
 
 import mtlrun
-from mtlrun.comparison import candidates
 from mtlrun.comparison.candidates import (
     core,
     default_candidates,
@@ -111,9 +110,8 @@ def test_targets_on_the_same_rows_have_only_the_independent_baseline():
     assert smooth not in [c.label for c in default_candidates(data, 0.8)]
 
 
-def test_many_targets_are_not_tried_by_default(monkeypatch):
-    frame, names = targets_of(3)
-    monkeypatch.setattr(candidates, "MAX_SMOOTH_TARGETS", 2)
+def test_many_targets_are_not_tried_by_default():
+    frame, names = targets_of(33)
     data = dataset_of(frame, targets=names, task=None)
     assert "SmoothMTL" not in [c.label for c in default_candidates(data, 0.8)]
 

@@ -1,6 +1,7 @@
 """Inputs of fits and searches, and their records: rows, features, parameters."""
 
 import gc
+import time
 import warnings
 from dataclasses import asdict, replace
 
@@ -559,7 +560,7 @@ def clock(spies, monkeypatch):
     """A clock that advances only in fits (by `Slow.takes`) and predictions (0.25 s)."""
     monkeypatch.setattr(fit, "_warm_keys", set())
     spies.Slow.clock[0] = 100.0
-    monkeypatch.setattr(fit.time, "perf_counter", lambda: spies.Slow.clock[0])
+    monkeypatch.setattr(time, "perf_counter", lambda: spies.Slow.clock[0])
     return spies.Slow
 
 

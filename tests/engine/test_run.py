@@ -317,17 +317,16 @@ def test_item_15_timed_jobs_run_one_after_another_and_a_message_says_so(lab, lac
 
 
 def test_the_first_fit_of_a_method_is_not_timed(lab, monkeypatch, tmp_path):
-    from mtlrun.engine import fit
-
-    monkeypatch.setattr(fit, "_warm_keys", set())
     journal = tmp_path / "journal"
     monkeypatch.setenv("LAB_JOURNAL", str(journal))
-    noisy = '  - {label: noisy, estimator: "lab.models:Noisy"}\ntiming: {repeats: 2}\n'
-    lab.run(lab.tiny + noisy, only=["method=weak"])
+    # No other test has fitted these methods with this parameter in the same process.
+    text = lab.tiny.replace("alpha: 0.001", "alpha: 0.0123")
+    noisy = '{label: noisy, estimator: "lab.models:Noisy", params: {alpha: 0.0123}}'
+    text = f"{text}  - {noisy}\ntiming: {{repeats: 2}}\n"
+    lab.run(text, only=["method=weak"])
     assert len(journal.read_text().splitlines()) == 2 * 2 + 1
-    lab.run(
-        lab.tiny + noisy, only=["method=noisy"]
-    )  # Each trial has another seed, but the same code.
+    # Each trial has another seed, but the same code.
+    lab.run(text, only=["method=noisy"])
     assert len(journal.read_text().splitlines()) == 2 * (2 * 2 + 1)
 
 

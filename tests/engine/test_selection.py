@@ -5,8 +5,6 @@ from dataclasses import replace
 import pytest
 
 from mtlrun.data.sets.load import load_dataset
-from mtlrun.engine import fit
-from mtlrun.engine.evaluation import TaskRows
 from mtlrun.engine.fit import score_candidates, train_test_data
 from mtlrun.engine.job import HALVING, choice_of, choose, strong_to_weak
 from mtlrun.engine.record import JobKind, Record, SearchResult, Seconds, candidates
@@ -259,18 +257,31 @@ def test_estimators_that_accumulate_state_start_cold(lab):
     assert scored(forest).warm_started is False
 
 
-def test_after_a_failure_the_path_starts_cold(lab, monkeypatch):
-    calls, fit = [], TaskRows.fit
+STUMBLING = """
 
-    def stumbling(rows, estimator):
-        calls.append((estimator.alpha, hasattr(estimator, "coef_")))
-        if estimator.alpha == 3:
+class Stumbling(Ridge):
+    def fit(self, X, y):
+        super().fit(X, y)
+        if self.alpha == 3:
             raise RuntimeError("stumbled")
-        return fit(rows, estimator)
+        return self
+"""
 
-    monkeypatch.setattr(TaskRows, "fit", stumbling)
-    result = scored(fit_of(lab, grid="{alpha: [5, 2, 3]}"))
-    assert calls == [(5, False), (3, True), (2, False)]
+
+@pytest.fixture
+def read_journal(lab, monkeypatch):
+    """Return a function that lists the fits of the laboratory's methods."""
+    journal = lab.root / "journal"
+    monkeypatch.setenv("LAB_JOURNAL", str(journal))
+    return lambda: journal.read_text().splitlines()
+
+
+def test_after_a_failure_the_path_starts_cold(lab, read_journal):
+    lab.models.write_text(lab.models.read_text() + STUMBLING)
+    method = 'estimator: "lab.models:Stumbling"'
+    result = scored(fit_of(lab, method, grid="{alpha: [5, 2, 3]}"))
+    # Each line has alpha, and whether the model has coefficients.
+    assert read_journal() == ["fit 5 False", "fit 3 True", "fit 2 False"]
     assert result.errors == [None, None, "RuntimeError: stumbled"]
 
 
@@ -319,7 +330,7 @@ def test_any_metric_of_the_catalogue_can_select(lab, metric):
     )
 
 
-def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypatch):
+def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, read_journal):
     text = lab.tiny.replace(
         "grid: {alpha: [0.1, 10]}", "grid: {alpha: [0.1, 10, 1000]}\n    halving: true"
     )
@@ -329,14 +340,9 @@ def test_halving_continues_with_the_better_half_and_uses_its_mean(lab, monkeypat
     assert only.search.on == HALVING
     unhalved = replace(job, search=replace(job.search, on="folds"))
     columns = [scored(unhalved, k).scores for k in range(job.search.folds)]
-    visited = []
-    visit = fit._score_candidate
-    monkeypatch.setattr(
-        fit,
-        "_score_candidate",
-        lambda *given: (visited.append(given[2]["alpha"]), visit(*given))[1],
-    )
+    n_before = len(read_journal())
     search = scored(job)
+    visited = [float(line.split()[1]) for line in read_journal()[n_before:]]
     by_fold = [[0, 1, 2]]
     for k in range(1, len(columns)):
         left, means = (

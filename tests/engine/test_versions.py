@@ -117,10 +117,10 @@ def test_a_raised_protocol_or_generator_outdates_all_jobs(lab, monkeypatch):
     assert data_load.SOURCE_CHANGES is methods.SOURCE_CHANGES
 
 
-def test_the_reason_names_all_changed_versions(monkeypatch):
-    monkeypatch.setattr(methods, "PROTOCOL_CHANGES", ("first", "second", "third"))
-    assert reason_of("protocol", 1, 2) == "first"
-    assert reason_of("protocol", 2, 4) == "second; third"
+def test_the_reason_names_all_changed_versions():
+    first, second, third = registry.METHODS["SmoothMTL"].changes[:3]
+    assert reason_of("SmoothMTL", 1, 2) == first
+    assert reason_of("SmoothMTL", 2, 4) == f"{second}; {third}"
     assert reason_of("NoSuchMethod", 1, 2) == ""
 
 

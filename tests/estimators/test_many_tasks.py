@@ -207,9 +207,11 @@ def test_ridge_handles_wide_sparse_data(estimator):
     )
 
 
-def test_nonconvergence_of_ridge_names_the_remedy(monkeypatch, cache_memory):
+def test_nonconvergence_of_ridge_names_the_remedy(cache_memory):
     cache_memory(0)
-    monkeypatch.setattr("mtlrun.solvers.convex.ridge._MAX_ITER", 2)
-    X = np.random.default_rng(0).normal(size=(30, 10))
+    rng = np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(30, 30)))[0]
+    X = (rng.normal(size=(30, 30)) * np.logspace(0, -12, 30)) @ basis
+    y = rng.normal(size=30)
     with pytest.warns(UserWarning, match="larger alpha"):
-        assert not IndependentRidge().fit(X, X[:, 0]).converged_
+        assert not IndependentRidge(1e-14).fit(X, y).converged_

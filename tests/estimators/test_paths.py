@@ -207,8 +207,7 @@ def test_a_path_ends_at_zero_and_equals_single_fits(base):
     assert (path.gap <= 1e-7).all()
 
 
-def test_tasks_without_training_rows_are_left_out_of_a_fold(monkeypatch):
-    monkeypatch.setattr("mtlrun.metrics.scorer._WARNED", set())
+def test_tasks_without_training_rows_are_left_out_of_a_fold():
     data, _ = rows("ragged", paths.SparseMTLCV)
     first = data["task_id"] == "a"
     folds = [(np.flatnonzero(~first), np.arange(90)), (np.arange(90), np.arange(90))]

@@ -845,10 +845,12 @@ def test_groups_in_arrays_are_named_by_position():
     assert_allclose(model.predict(X), expected.predict(frame, task_id=task), atol=1e-6)
 
 
-def test_too_many_crossed_groups_are_rejected_with_the_limit(monkeypatch):
-    frame, y, task, _ = grouped_table(nested=False)
-    monkeypatch.setattr("mtlrun.estimators.smooth_base.MAX_CROSSED_LEVELS", 10)
-    with pytest.raises(ValueError, match=r"25 groups .* at most 10"):
+def test_too_many_crossed_groups_are_rejected_with_the_limit():
+    pupil = np.tile(np.arange(2001), 2)
+    task = np.repeat([0, 1], 2001)
+    y = np.random.default_rng(0).normal(size=len(pupil))
+    frame = pd.DataFrame({"x": y, "pupil": [f"pupil {k}" for k in pupil]})
+    with pytest.raises(ValueError, match=r"2001 groups .* at most 2000"):
         SmoothMTL(levels=("pupil",)).fit(frame, y, task_id=task)
 
 

@@ -315,9 +315,8 @@ def test_the_pooled_baseline_has_one_function_for_all_targets():
     assert_allclose(np.ptp(predicted - predicted[:1], axis=1), 0, atol=1e-9)
 
 
-def test_small_forests_are_left_out(monkeypatch):
-    X, Y = rows_and_targets(n=20)
-    monkeypatch.setattr(smooth_targets, "MIN_FOREST_ROWS", 21)
+def test_small_forests_are_left_out():
+    X, Y = rows_and_targets(n=9)
     assert "forest" not in SmoothMTL(**QUICK).fit(X, Y).mixture_
 
 

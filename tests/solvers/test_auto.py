@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from mtlrun.penalties.norms import L1, L12, L21, TraceNorm
 from mtlrun.problem.losses import LogisticLoss, SquaredLoss
 from mtlrun.problem.objective import primal_value
+from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.convex.auto import choose_solver, solve_convex, solver_bytes
 
 ROBUST = [TraceNorm(1.0), L12(0.7)]
@@ -27,11 +28,13 @@ def test_least_squares_uses_the_expected_solver(small, layout, penalties, chosen
     assert choose_solver(small.make(layout), SquaredLoss(), penalties) == chosen
 
 
-def test_few_labels_use_fista_and_many_use_admm(small, monkeypatch):
-    data = small.make("ragged", labels=True)
-    assert choose_solver(data, LogisticLoss(), ROBUST) == "fista"
-    monkeypatch.setattr("mtlrun.solvers.convex.auto.SMALL_LABELS", 0)
-    assert choose_solver(data, LogisticLoss(), ROBUST) == "admm"
+def test_few_labels_use_fista_and_many_use_admm():
+    rng = np.random.default_rng(0)
+    for n_rows, solver in ((1000, "fista"), (1001, "admm")):
+        X = [rng.normal(size=(n, 4)) for n in (n_rows, 1000)]
+        labels = [np.sign(x[:, 0]) for x in X]
+        data = TaskData.from_list(X, labels)
+        assert choose_solver(data, LogisticLoss(), ROBUST) == solver
 
 
 def test_too_large_eigenbases_are_avoided(small, cache_memory):
