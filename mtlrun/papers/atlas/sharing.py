@@ -301,6 +301,7 @@ SHARING_QUANTITIES = {
     higher=["effect", "low", "high", "better"],
     lower=["worse"],
     needs_data=False,
+    digits=3,
 )
 def sharing(
     _: None,
