@@ -6,7 +6,8 @@ A mutation changes a comparison, an operator, a number, a truth value or a condi
 a file (default: the files of mtlrun that have changed since the base, and if there are
 none, those of the last commit). The files of tests nearest to the file run until one
 fails: those in the folder of the same name, and those that import it. Everything
-happens in copies of the project. Compiled kernels run as Python.
+happens in copies of the project. The kernels of a file that compiles some run as
+Python.
 
 A mutation that survives is either without effect, or a test is missing.
 """
@@ -30,8 +31,6 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-
-os.environ["NUMBA_DISABLE_JIT"] = "1"
 
 # Loaded once, for the processes of all mutations.
 import hypothesis
@@ -257,10 +256,11 @@ def nearest_tests(file: str) -> list[str]:
 
 
 class Copy:
-    """A copy of the project in which tests run."""
+    """A copy of the project in which the tests of a file run."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, file: str) -> None:
         self.folder = folder
+        self.file = file
         command = [
             "git",
             "ls-files",
@@ -288,6 +288,9 @@ class Copy:
             os.setsid()
             os.chdir(self.folder)
             os.environ["PYTHONPATH"] = str(self.folder)
+            if "mtlrun.utils.jit" in (ROOT / self.file).read_text("utf-8"):
+                # Machine code of a changed kernel would be made anew each time.
+                os.environ["NUMBA_DISABLE_JIT"] = "1"
             sys.path.insert(0, str(self.folder))
             # Two mutations of one second may have the same size.
             sys.dont_write_bytecode = True
@@ -311,11 +314,11 @@ class Copy:
         os.waitpid(pid, 0)
         return None
 
-    def measure(self, file: str) -> Tests:
-        """Return as many of the nearest tests of a file as pass in `ENOUGH_S`."""
+    def measure(self) -> Tests:
+        """Return as many of the nearest tests of the file as pass in `ENOUGH_S`."""
         chosen: list[str] = []
         total = 0.0
-        for test in nearest_tests(file):
+        for test in nearest_tests(self.file):
             start = time.monotonic()
             code = self.run([test], limit=MAX_TEST_S)
             if code == PASSED:
@@ -354,8 +357,8 @@ def work(
     outcomes: Counter[str] = Counter()
     if time.monotonic() > end:
         return outcomes
-    copy = Copy(folder)
-    tests = copy.measure(file)
+    copy = Copy(folder, file)
+    tests = copy.measure()
     if not tests.files:
         say(f"{file}: no fast test that imports it passes")
         mutations = []

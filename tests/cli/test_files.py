@@ -178,7 +178,7 @@ def test_status_counts_jobs_and_explains_their_states(mtlrun, write_experiment):
         for line in lines
     )
     assert lines[-1] == "4 results: 4 outdated"
-    # Without interpretations there is no column of readings.
+    # The experiment has no interpretations, so the table has no column for them.
     assert ["data", "set", "method", "outdated"] in [line.split() for line in lines]
 
 

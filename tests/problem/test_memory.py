@@ -36,7 +36,9 @@ def test_simultaneous_processes_share_the_memory(free_memory):
 
 def test_small_requests_and_the_size_of_caches_do_not_query_the_machine(monkeypatch):
     resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda which: pytest.fail("asked"))
+    monkeypatch.setattr(
+        resource, "getrlimit", lambda which: pytest.fail("limits are read")
+    )
     memory.require(1e6, "a matrix", "")
     assert memory.fits(memory.KEPT)
     assert not memory.fits(memory.KEPT + 1)

@@ -34,7 +34,7 @@ def use_iterations(monkeypatch):
     return lambda: monkeypatch.setattr(operator_module, "_EXACT_NORM_SIZE", 1)
 
 
-# The products of small dense tasks are computed together, those of large ones are not.
+# Tasks of this size are multiplied together; with 2,000 columns, one by one.
 @pytest.mark.parametrize("d", [D, 2000])
 @pytest.mark.parametrize("sparse", [False, True])
 def test_ragged_products_equal_those_of_single_tasks(rng, sparse, d):

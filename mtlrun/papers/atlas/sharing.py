@@ -301,6 +301,7 @@ SHARING_QUANTITIES = {
     higher=["effect", "low", "high", "better"],
     lower=["worse"],
     needs_data=False,
+    # Processors without AVX-512 agree to 3.7 digits.
     digits=3,
 )
 def sharing(
