@@ -93,7 +93,7 @@ def test_the_default_methods_have_the_stored_parameters_and_scores(name):
         np.testing.assert_allclose(
             np.array(now[label]["scores"], dtype=float),
             np.array(was["scores"], dtype=float),
-            rtol=2e-6,
+            rtol=2e-5,  # Two units of the last digit: processors round differently
             err_msg=label,
         )
 
