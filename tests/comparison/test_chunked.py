@@ -394,6 +394,10 @@ def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypat
         parts = zip(entry.seconds, entry.fit_seconds, strict=True)
         searched = [total - fit for total, fit in parts]
         assert searched == pytest.approx([1000 / n_folds] * n_folds)
+    # Errors are compared: the method with the smallest one is saved.
+    best = board.ranked()[0].label
+    assert not board.greater
+    assert result.saved == result.trained.result["method"] == best
     # The error of the saved model covers all folds, and all folds select its strength.
     error = result.trained.result["metrics"]["nmse"]
     assert 0 < error < gain.first
