@@ -288,25 +288,34 @@ def _name_of(value: object) -> str | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize tests with the marker ``cover``, and with ``committed_run``: folders
-    of runs, the large ones only in slow tests.
+    """Parametrize tests with the marker ``cover``, and with ``runs_together``:
+    committed runs for `check_each`, by name.
+
+    All small runs are together. The others are in slow tests: those of a paper
+    together, and each of the largest alone.
     """
     for marker in metafunc.definition.iter_markers("cover"):
         _parametrize_covering(metafunc, marker)
-    if "committed_run" not in metafunc.fixturenames:
+    if "runs_together" not in metafunc.fixturenames:
         return
     from mtlrun.engine.packed import PACKED
 
-    sizes = {folder: (folder / PACKED).stat().st_size for folder in _committed()}
-    runs = [
-        pytest.param(
-            folder,
-            id=folder.relative_to(RESULTS).as_posix(),
-            marks=[pytest.mark.slow] * (size > 10_000),
-        )
-        for folder, size in sizes.items()
+    groups: defaultdict[str, dict[str, dict[str, Path]]] = defaultdict(dict)
+    for folder in _committed():
+        name = folder.relative_to(RESULTS).as_posix()
+        size = (folder / PACKED).stat().st_size
+        if size <= 10_000:
+            group = "small"
+        elif size <= 150_000:
+            group = name.partition("/")[0]
+        else:
+            group = name
+        groups[group][name] = {"committed_run": folder}
+    cases = [
+        pytest.param(runs, id=name, marks=[pytest.mark.slow] * (name != "small"))
+        for name, runs in groups.items()
     ]
-    metafunc.parametrize("committed_run", runs)
+    metafunc.parametrize("runs_together", cases)
 
 
 def _parametrize_covering(metafunc: pytest.Metafunc, marker: pytest.Mark) -> None:

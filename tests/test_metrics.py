@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn.metrics as reference
+from all_cases import all_cases
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -203,7 +204,7 @@ def test_masked_and_weightless_entries_do_not_count():
     np.testing.assert_allclose(m.mse_per_task(Y, P), [(0.25 + 81) / 3, 0.5])
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("function", "y", "prediction"),
     [
         (m.auc_per_task, [1, 1], [0.3, 0.4]),
@@ -387,7 +388,7 @@ def test_missing_values_of_nullable_columns_are_masked(function):
     np.testing.assert_allclose(actual, expected)
 
 
-@pytest.mark.parametrize("function", [*SCORED, m.f1_per_task])
+@all_cases("function", [*SCORED, m.f1_per_task])
 def test_binary_labels_are_signs_zeros_and_ones_or_booleans(function):
     y, p = small_problem()
     is_positive = y > 60

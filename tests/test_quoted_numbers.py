@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from all_cases import all_cases
 
 from mtlrun.comparison.candidates import default_candidates
 from mtlrun.data.dataset import Dataset
@@ -25,7 +26,7 @@ def joined(path: str) -> str:
     return " ".join(text_of(path).replace("\n>", "\n").split())
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("page", "sentence", "source", "row"),
     [
         (

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from all_cases import all_cases
 
 import mtlrun
 
@@ -81,7 +82,7 @@ def body(**changes):
     return json.dumps({"rows": [row]})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "content",
     [
         body(age=10**19),

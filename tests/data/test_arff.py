@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_cases import all_cases
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
@@ -166,7 +167,7 @@ def test_missing_values_are_read_as_nan(tmp_path: Path) -> None:
     np.testing.assert_array_equal(X.toarray(), [[np.nan, 1, 0]])
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "words"),
     [
         ("", ["t.arff: ", "@data"]),

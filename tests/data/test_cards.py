@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from all_cases import all_cases
 
 from mtlrun.data.sets.cards import Archive, card_paths, check_id, load_card, read_card
 from mtlrun.data.sets.load import load_dataset
@@ -76,7 +77,7 @@ def test_unknown_variants_and_files_get_suggestions(tmp_path: Path) -> None:
         card.file("a.arf")
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("old", "new", "text"),
     [
         ("title: Mine\n", "", "mine.yaml:1:1: missing key 'title'"),
@@ -260,7 +261,7 @@ def test_the_license_may_have_the_spelling_of_earlier_versions(
     assert read_card(write(tmp_path, text)).license
 
 
-@pytest.mark.parametrize("id", ["../enron", "a/b", "", "Enron", "a.b", "-x", "a\n"])
+@all_cases("id", ["../enron", "a/b", "", "Enron", "a.b", "-x", "a\n"])
 def test_ids_cannot_be_paths(id: str) -> None:
     with pytest.raises(DataError, match="is not the name of a data set"):
         check_id(id)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from all_cases import all_cases
 
 from mtlrun.data.sets.cards import Card, FileSpec, Source, Url
 from mtlrun.data.sets.fetch import (
@@ -346,7 +347,7 @@ def test_a_redirect_to_a_malformed_address_is_an_error(
     assert "address" in failure(tmp_path, server.url("/x", redirect(location)))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "url",
     [
         "https://",

@@ -7,6 +7,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+from all_cases import all_cases
 from scipy import sparse
 from scipy.io import savemat
 
@@ -401,9 +402,7 @@ def test_targets_and_tasks_may_be_columns_of_a_sparse_table(tmp_path):
 # --- error messages
 
 
-@pytest.mark.parametrize(
-    "suffix", ["mat", "npz", "parquet", "xlsx", "arff", "svm", "fasta"]
-)
+@all_cases("suffix", ["mat", "npz", "parquet", "xlsx", "arff", "svm", "fasta"])
 def test_a_damaged_file_is_named(tmp_path, suffix):
     path = tmp_path / f"t.{suffix}"
     path.write_bytes(b"\x00\x01 neither this nor that")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_cases import all_cases
 from threadpoolctl import threadpool_limits
 
 import mtlrun.data
@@ -281,7 +282,7 @@ def test_statistics_missing_on_one_side_are_reported() -> None:
 X = np.ones((4, 2))
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("fields", "message"),
     [
         (

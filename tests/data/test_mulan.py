@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from all_cases import all_cases
 from scipy import sparse
 
 from mtlrun.data.reading.files import DataFile
@@ -143,7 +144,7 @@ BOMB = (
 )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "words"),
     [
         (b"", ["t.xml:1:1: ", "XML"]),

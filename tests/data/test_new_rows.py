@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from all_cases import all_cases
 
 from mtlrun.data.roles.schema import Schema, read_rows
 from mtlrun.errors import DataError
@@ -100,7 +101,7 @@ def test_sequences_are_read(tmp_path):
     assert table.ignored == ["id"]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("name", "content", "wanted", "text"),
     [
         (

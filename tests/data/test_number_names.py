@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
+from all_cases import all_cases
 
 from mtlrun.data.reading.names import number_name
 from mtlrun.data.reading.table import table_of_frame
@@ -15,7 +15,7 @@ from mtlrun.data.roles.schema import Schema, read_rows
 LONG = [1234567.0, 1234568.0, 1234567.25]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("value", "name"),
     [
         (7.0, "7"),

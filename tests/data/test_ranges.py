@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from all_cases import all_cases
 from scipy import sparse
 
 from mtlrun.data import load_dataset
@@ -30,7 +31,7 @@ def _set(X, y=None, **given):
     )
 
 
-@pytest.mark.parametrize("value", [0.0, LARGEST, -LARGEST, SMALLEST, -SMALLEST, np.nan])
+@all_cases("value", [0.0, LARGEST, -LARGEST, SMALLEST, -SMALLEST, np.nan])
 def test_numbers_whose_squares_are_finite_are_accepted(value):
     X = np.array([[1.0, value], [2.0, value]])
     check_read(_set(X), "a set")

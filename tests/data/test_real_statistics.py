@@ -8,6 +8,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from all_cases import check_each
 
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.sets.cards import load_card
@@ -114,13 +115,26 @@ def decimals(number: int | float) -> int:
     return len(str(number).partition(".")[2])
 
 
+def variants_together() -> dict[str, dict[str, dict[str, str | None]]]:
+    """Return the variants of each set, and all sets with a single one, by name."""
+    groups: dict[str, dict[str, dict[str, str | None]]] = {}
+    for id, variants in SETS.items():
+        cases = groups.setdefault(id if len(variants) > 1 else "others", {})
+        for variant in variants:
+            name = id if variant is None else f"{id}, {variant}"
+            cases[name] = {"id": id, "variant": variant}
+    return groups
+
+
 @pytest.mark.every(3, others="slow")
 @pytest.mark.parametrize(
-    ("id", "variant"),
-    [(id, variant) for id, variants in SETS.items() for variant in variants],
+    "variants", variants_together().values(), ids=variants_together()
 )
-def test_statistics_match_the_card(id, variant):
-    check_statistics(load(id, variant), id, variant)
+def test_statistics_match_the_card(variants):
+    def check_variant(id: str, variant: str | None) -> None:
+        check_statistics(load(id, variant), id, variant)
+
+    check_each(check_variant, variants)
 
 
 def check_statistics(data: Dataset, id: str, variant: str | None = None) -> None:

@@ -7,6 +7,7 @@ import gzip
 import numpy as np
 import pandas as pd
 import pytest
+from all_cases import all_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -193,7 +194,7 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize("case", WORDS)
+@all_cases("case", WORDS)
 def test_errors_in_tables_are_located(refused, case):
     content, text = WORDS[case]
     assert refused(content).startswith(text)

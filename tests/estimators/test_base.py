@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from all_cases import all_cases
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
@@ -262,7 +263,7 @@ def test_objects_that_are_numbers_are_ids_as_well(ragged):
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("column", "X", "message"),
     [
         ("school", np.ones((4, 2)), "'school' is a name, but X has no column names"),

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from all_cases import all_cases
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -319,7 +320,7 @@ def test_stopping_early_warns_with_criterion_tolerance_iterations_and_parameter(
     assert model.n_iter_ == 3
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("params", "message"),
     [
         ({"alpha": -1}, r"alpha must be a float in \[0, inf\), got -1"),

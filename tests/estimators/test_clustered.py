@@ -7,6 +7,7 @@ import itertools
 import cvxpy as cp
 import numpy as np
 import pytest
+from all_cases import all_cases
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 
@@ -279,7 +280,7 @@ def test_more_clusters_than_tasks_are_rejected(model, data):
     assert model().fit(X, y, task_id=ids).n_task_clusters_ == 3
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("model", "message"),
     [
         (CMTL(within=0.5), "between <= within"),

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from all_cases import all_cases
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -519,7 +520,7 @@ def test_the_kernel_svm_handles_shared_designs_weights_strings_and_a_single_clas
 # ---------------------------------------------------------------- messages
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("estimator", "change", "message"),
     [
         (GraphSVC, {"C": 0}, r"C must be a float in \(0, inf\), got 0"),

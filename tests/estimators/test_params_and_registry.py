@@ -6,6 +6,7 @@ from dataclasses import make_dataclass
 
 import numpy as np
 import pytest
+from all_cases import all_cases
 
 import mtlrun.estimators
 from mtlrun.catalog.registry import METHODS, build, get_method, load_class
@@ -47,7 +48,7 @@ def test_an_invalid_value_is_reported_with_the_allowed_ones():
             check_params(model_with(value), {"p": rule})
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("rule", "value"),
     [
         (real(0), 0),
@@ -108,7 +109,7 @@ def test_an_external_class_is_loaded_by_its_path():
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("spec", "message"),
     [
         ("sklearn.linear_model:Rige", "Did you mean 'Ridge'"),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from all_cases import check_each
 
 import mtlrun
 from mtlrun.catalog import methods
@@ -267,7 +268,11 @@ def test_new_runs_are_computed_from_clean_commits(committed_runs):
 
 
 @pytest.mark.slow
-def test_no_committed_job_is_outdated(committed_run):
+def test_no_committed_job_is_outdated(runs_together):
+    check_each(check_jobs_of, runs_together)
+
+
+def check_jobs_of(committed_run):
     id, profile = (
         committed_run.parent.relative_to(RESULTS).as_posix(),
         committed_run.name,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from all_cases import all_cases
 from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
 
 from mtlrun.data.dataset import Dataset
@@ -134,7 +135,7 @@ def test_more_than_two_classes_have_no_baseline():
     assert scores_of(("accuracy",), y=y, task_type="multiclass")[1] == {}
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("metric", "score", "baseline", "verdict"),
     [
         ("nmse", 1.05, 1.0, WORSE),

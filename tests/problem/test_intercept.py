@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from all_cases import all_cases
 
 from mtlrun.problem.losses import (
     LOSSES,
@@ -48,7 +49,7 @@ IMPLICIT = {
 }
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@all_cases("name", PROBLEMS)
 def test_the_centered_problem_has_the_coefficients_of_the_original(name):
     data = PROBLEMS[name]
     centred = centre(data)
@@ -77,7 +78,7 @@ def test_the_centered_problem_has_the_coefficients_of_the_original(name):
         np.testing.assert_allclose(np.append(W[:, t], b[t]), truth, rtol=1e-8)
 
 
-@pytest.mark.parametrize("name", PROBLEMS)
+@all_cases("name", PROBLEMS)
 def test_centered_products_do_not_change_the_original(name):
     data = PROBLEMS[name]
     targets = data.targets.copy()

@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from all_cases import all_cases
 from numpy.testing import assert_allclose
 from sklearn.metrics.pairwise import polynomial_kernel, rbf_kernel
 
@@ -119,7 +120,7 @@ def test_kernels_are_created_from_names():
     assert make_kernels(None) == default_kernels()
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("spec", "message"),
     [
         ("gausian(2)", "did you mean 'gaussian'"),

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import yaml
+from all_cases import all_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -188,7 +189,7 @@ PLAIN = st.recursive(
 )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("text", "complaint"),
     [
         (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from all_cases import all_cases
 from pydantic import ValidationError
 
 from mtlrun.estimators import declarations
@@ -47,7 +48,7 @@ OTHER_GOOD = [
 ]
 
 
-@pytest.mark.parametrize("check", [*GOOD, *OTHER_GOOD], ids=lambda c: c["kind"])
+@all_cases("check", [*GOOD, *OTHER_GOOD])
 def test_valid_checks_are_accepted(check):
     assert Check(**check).kind == check["kind"]
 

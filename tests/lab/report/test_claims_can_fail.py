@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from all_cases import check_each
 from run_folders import stored_experiment
 from sklearn.base import clone
 
@@ -42,6 +43,7 @@ from mtlrun.lab.report.statistics import rank_groups
 
 RESULTS = Path(__file__).resolve().parents[3] / "results"
 TRIALS = range(8)
+PAPERS = sorted({entry.id.partition("/")[0] for entry in artefacts()})
 
 
 def shipped(path: Path) -> Iterator[Any]:
@@ -155,13 +157,19 @@ def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.every(4, others="slow")
-@pytest.mark.parametrize(
-    "path",
-    [entry.path for entry in artefacts()],
-    ids=[entry.id for entry in artefacts()],
-)
-def test_corrupted_records_flip_every_check(path):
+@pytest.mark.parametrize("paper", PAPERS)
+def test_corrupted_records_flip_every_check(paper):
+    check_each(
+        check_flips,
+        {
+            entry.id: {"path": entry.path}
+            for entry in artefacts()
+            if entry.id.startswith(f"{paper}/")
+        },
+    )
+
+
+def check_flips(path: Path) -> None:
     for config, name, check in shipped(path):
         dataset = (as_list(check.get("dataset")) or ["alpha"])[0]
         for late in (False, True)[: 2 if "stopped" in check else 1]:
@@ -429,7 +437,11 @@ def evidence(run: Run, claim: dict[str, Any]) -> JudgedRun:
     return JudgedRun(run, rows, rank_groups(run, rows) if ranks else [])
 
 
-def test_corrupted_records_flip_every_claim(committed_run):
+def test_corrupted_records_flip_every_claim(runs_together):
+    check_each(check_claims_of, runs_together)
+
+
+def check_claims_of(committed_run: Path) -> None:
     run = read_run(committed_run)
     verdicts = {claim.id: claim.verdict for claim in JudgedRun.of(run).claims}
     for stored in run.spec.claims:

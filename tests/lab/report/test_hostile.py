@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+from all_cases import all_cases
 
 from mtlrun.errors import DataError
 from mtlrun.lab.merging import merge
@@ -203,7 +204,7 @@ def test_a_job_with_an_invalid_search_is_reported_and_skipped(maker, wrong):
         assert render(report, form)
 
 
-@pytest.mark.parametrize(
+@all_cases(
     "text",
     [
         *(

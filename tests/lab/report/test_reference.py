@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from all_cases import all_cases
 
 from mtlrun.lab.experiment.claims import Reference, Tolerance, Verdict
 from mtlrun.lab.report.build import Report, build_report, check_problems, notes
@@ -62,7 +63,7 @@ def test_the_printed_precision_counts(maker):
     assert [r.verdict for r in report.references] == ["within", "outside"]
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("entry", "std", "n", "tolerance"),
     [
         (

@@ -11,6 +11,7 @@ import warnings
 from pathlib import Path
 
 import pytest
+from all_cases import all_cases
 from typer.testing import CliRunner
 
 import mtlrun
@@ -139,9 +140,7 @@ def test_altered_files_are_rejected_or_read(results, name):
     assert refused > 0 or name.endswith("leaderboard.json")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000]
-)
+@all_cases("text", ["", "{", "[]", "null", '{"a": NaN}', "\xff", "[" * 100_000])
 def test_a_file_without_a_json_object_has_one_message(tmp_path, text):
     names = [RUN_FILE, PROVENANCE, COMPARED, LEADERBOARD, TRAINED, MODEL_FILE]
     for name in names:

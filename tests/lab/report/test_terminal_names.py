@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+from all_cases import check_each
 from rich.console import Console
 from run_folders import stored_experiment
 
@@ -21,6 +22,7 @@ from mtlrun.lab.report.run import Run
 from mtlrun.lab.report.terminal import print_report
 
 EXPERIMENTS = [entry.id for entry in artefacts()]
+PAPERS = sorted({name.partition("/")[0] for name in EXPERIMENTS})
 
 
 def filled(name: str) -> Run:
@@ -62,11 +64,18 @@ def spec_of_one(run: Run) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXPERIMENTS)
-def test_names_are_complete_at_80_columns(name, monkeypatch):
-    run = filled(name)
-    monkeypatch.setattr(build, "read_run", lambda folder: run)
-    report = build.build_report(Path("nowhere"))
+@pytest.mark.parametrize("paper", PAPERS)
+def test_names_are_complete_at_80_columns(paper, monkeypatch):
+    def check_names(name: str) -> None:
+        run = filled(name)
+        monkeypatch.setattr(build, "read_run", lambda folder: run)
+        check_tables(run, build.build_report(Path("nowhere")))
+
+    names = [name for name in EXPERIMENTS if name.startswith(f"{paper}/")]
+    check_each(check_names, {name: {"name": name} for name in names})
+
+
+def check_tables(run: Run, report: build.Report) -> None:
     for options in ({}, {"force_terminal": True, "color_system": None}):
         stream = io.StringIO()
         print_report(Console(file=stream, width=80, **options), report)

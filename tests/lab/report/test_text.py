@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from all_cases import all_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,7 +23,7 @@ from mtlrun.show.report_table import (
 )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("value", "text"),
     [
         (0, "0"),
@@ -79,7 +80,7 @@ def test_tex_escapes_every_special_character():
     )
 
 
-@pytest.mark.parametrize(
+@all_cases(
     ("check", "found", "printed", "ours"),
     [
         (
