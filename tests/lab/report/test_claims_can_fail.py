@@ -47,26 +47,24 @@ PAPERS = sorted({entry.id.partition("/")[0] for entry in artefacts()})
 
 
 def shipped(path: Path) -> Iterator[Any]:
-    """Yield all checks of all claims of an experiment, by interpretation, except those
-    of p-values and ranks.
+    """Yield the checks of all claims of an experiment, except those of p-values and
+    ranks. Checks on stopped runs, which depend on parameters, are those of each
+    interpretation.
     """
     main = load_experiment(path, profile="full")
+    found: list[dict[str, Any]] = []
     for spec in (main, *main.others):
         for claim in spec.config.get("claims", ()):
-            for check in (
-                claim.get("checks") or ()
-                if not (claim.get("not_testable") or claim.get("arithmetic"))
-                else ()
-            ):
-                if (
-                    check["kind"] not in ("paired", "rejections")
-                    and check.get("quantity") != "average_rank"
-                ):
-                    yield (
-                        spec.config,
-                        f"[{spec.interpretation}] {claim['id']}: {check}",
-                        check,
-                    )
+            if claim.get("not_testable") or claim.get("arithmetic"):
+                continue
+            for check in claim.get("checks") or ():
+                is_rank = check.get("quantity") == "average_rank"
+                is_known = check in found and "stopped" not in check
+                if is_known or is_rank or check["kind"] in ("paired", "rejections"):
+                    continue
+                found.append(check)
+                name = f"[{spec.interpretation}] {claim['id']}: {check}"
+                yield spec.config, name, check
 
 
 def rows_of(
@@ -174,12 +172,12 @@ def check_flips(path: Path) -> None:
         dataset = (as_list(check.get("dataset")) or ["alpha"])[0]
         for late in (False, True)[: 2 if "stopped" in check else 1]:
             held = {}
+            experiment = stored_experiment(
+                config=config,
+                datasets={dataset: {"id": dataset}},
+                paper_datasets=[dataset],
+            )
             for good in (True, False):
-                experiment = stored_experiment(
-                    config=config,
-                    datasets={dataset: {"id": dataset}},
-                    paper_datasets=[dataset],
-                )
                 rows = rows_of(check, numbers(check, good), dataset)
                 rows += [stop(rows, check, config)] if late else []
                 results = evaluate(
@@ -442,6 +440,8 @@ def test_corrupted_records_flip_every_claim(runs_together):
 
 
 def check_claims_of(committed_run: Path) -> None:
+    if committed_run.name == "full" and (committed_run.parent / "quick").exists():
+        return  # The quick run has the same claims, and tests all that this one does.
     run = read_run(committed_run)
     verdicts = {claim.id: claim.verdict for claim in JudgedRun.of(run).claims}
     for stored in run.spec.claims:
