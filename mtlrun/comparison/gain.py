@@ -265,9 +265,12 @@ class SmallestGain:
 
 
 def count_better(task_gains: Array) -> TaskCounts:
-    """Return the number of tasks with a positive gain, and of tasks with any gain."""
+    """Return the number of tasks with a positive gain, and of tasks with any gain.
+
+    Equal models have gains of zero but for rounding.
+    """
     is_defined = ~np.isnan(task_gains)
-    n_better = int((task_gains[is_defined] > 0).sum())
+    n_better = int((task_gains > 1e-9).sum())
     return TaskCounts(n_better, int(is_defined.sum()))
 
 

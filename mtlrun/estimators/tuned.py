@@ -34,9 +34,10 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
     `fit`, for every target alone.
 
     As scikit-learn's ``RidgeCV(alpha_per_target=True)``, in a tenth of the time where a
-    task has few rows. With groups of rows, one group is left out at a time; of a single
-    group the middle strength is taken. Rows of weight 0 are left out; a row of weight k
-    counts as k rows in fits and errors, but is left out whole.
+    task has few rows. With groups of rows, one group is left out at a time. Of strengths
+    with the same error, as of two rows or a single group, the middle one is taken. Rows
+    of weight 0 are left out; a row of weight k counts as k rows in fits and errors, but
+    is left out whole.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         check_columns(self, X, reset=True)
         X, y, w, groups = _counted(X, y, sample_weight, groups)
         X = _dense(X)
-        y = np.asarray(y, dtype=np.float64)
+        y = np.asarray(y, float)
         columns = y.reshape(len(y), -1)
         share = w / w.sum()
         root = np.sqrt(w)[:, np.newaxis]
@@ -71,8 +72,9 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         targets = root * (columns - centre)
         inner = U.T @ targets
         blocks = _blocks(groups)
+        alphas = np.sort(self.alphas).astype(float)
         errors = []
-        for alpha in self.alphas:
+        for alpha in alphas:
             kept = s**2 / (s**2 + alpha)
             fitted = U @ (kept[:, np.newaxis] * inner)
             residuals = targets - fitted
@@ -86,13 +88,12 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
                 basis = np.column_stack([np.sqrt(share), U])
                 factors = np.append(1.0, kept)
                 errors.append(_errors_of_blocks(residuals, basis, factors, blocks))
-        alphas = np.asarray(self.alphas, dtype=np.float64)
         if blocks is not None and len(blocks) == 1:
-            # Nothing can be held out: the middle strength.
-            middle = np.sort(alphas)[len(alphas) // 2]
-            alpha = np.full(columns.shape[1], middle)
-        else:
-            alpha = alphas[np.argmin(errors, axis=0)]
+            errors = np.zeros_like(errors)  # Nothing can be held out.
+        # All strengths have the same error in a task of two rows: rounding must not
+        # choose.
+        is_best = ~(errors > np.min(errors, axis=0) * (1 + 1e-9))
+        alpha = np.array([alphas[best][best.sum() // 2] for best in is_best.T])
         singular_values = s[:, np.newaxis]
         shrinkage = singular_values / (singular_values**2 + alpha)
         coef = (V.T @ (shrinkage * inner)).T

@@ -142,6 +142,13 @@ def test_equal_models_have_no_gain(ragged):
     assert gain.probabilities(0.01) == (0, 1, 0)
 
 
+def test_a_gain_by_rounding_alone_makes_no_task_better():
+    joint, _ = fields(True)
+    gain = relative_gain(joint * (1 - 1e-13), joint, RowIndex(3, IDS), 1.5)
+    assert min(gain.tasks) > 0
+    assert gain.better == (0, 3)
+
+
 def test_half_the_loss_everywhere_is_a_gain_of_one_half_without_error():
     joint, _ = fields(True)
     gain = relative_gain(joint / 2, joint, RowIndex(3, IDS), 1.5)

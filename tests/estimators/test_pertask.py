@@ -177,6 +177,15 @@ def test_tuned_ridge_is_ridge_cv_of_scikit_learn(weights):
     )
 
 
+@pytest.mark.parametrize("alphas", [[100.0, 0.01, 1.0], [1, 10, 0.1, 100, 1]])
+def test_two_rows_have_the_middle_strength_whatever_their_numbers(alphas):
+    # Any strength predicts the other row by the one that is left.
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        X, Y = rng.normal(size=(2, 3)), rng.normal(size=(2, 4))
+        assert TunedRidge(alphas).fit(X, Y).alpha_.tolist() == [1.0] * 4
+
+
 @pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("is_weighted", [False, True])
