@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import skops.io
 from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -123,13 +124,13 @@ def test_an_archive_is_read_for_its_types_only_where_the_user_trusts_some(
 ):
     save_model(tmp_path, Model(build("IndependentRidge").fit(X, Y), None, _facts()))
     readings = []
-    unknown_types = models._unknown_types
+    get_untrusted_types = skops.io.get_untrusted_types
 
-    def counted(archive, *trusted):
-        readings.append(trusted)
-        return unknown_types(archive, *trusted)
+    def counted(**archive):
+        readings.append(archive)
+        return get_untrusted_types(**archive)
 
-    monkeypatch.setattr(models, "_unknown_types", counted)
+    monkeypatch.setattr(skops.io, "get_untrusted_types", counted)
     load_model(tmp_path)
     assert len(readings) == 0
     load_model(tmp_path, ["a.Class"])
