@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -22,7 +23,6 @@ from mtlrun.engine.plan import job_states
 from mtlrun.engine.run import Runner, run
 from mtlrun.lab.plan import plan
 from mtlrun.parallel.progress import PlainProgress
-from mtlrun.utils import processes
 from mtlrun.utils.io import write_atomic
 from mtlrun.utils.processes import is_locked, timing_lock
 
@@ -391,10 +391,14 @@ def test_the_timing_lock_is_in_a_folder_that_no_other_user_can_open(
         folder.chmod(0o777)
     else:
         folder.mkdir(mode=0o700)
-        is_private = processes._is_private
-        monkeypatch.setattr(
-            processes, "_is_private", lambda path: path != folder and is_private(path)
-        )
+        lstat = Path.lstat
+
+        def owned_by_another(path):
+            mode, inode, device, n_links, user, *others = lstat(path)
+            user += path == folder
+            return os.stat_result((mode, inode, device, n_links, user, *others))
+
+        monkeypatch.setattr(Path, "lstat", owned_by_another)
     lines: list[str] = []
     with timing_lock(lines.append):
         assert is_locked(tmp_path / "cache/mtlrun/locks/timing.lock")
