@@ -16,7 +16,8 @@ from mtlrun.engine.record import JobKind, Record, ResultKey, Seconds
 from mtlrun.lab.batch import artefacts
 from mtlrun.lab.experiment.load import load_experiment
 from mtlrun.lab.plan import scenarios
-from mtlrun.lab.report import build
+from mtlrun.lab.report.build import Report
+from mtlrun.lab.report.claims import JudgedRun
 from mtlrun.lab.report.run import Run
 from mtlrun.lab.report.terminal import print_report
 
@@ -63,10 +64,10 @@ def spec_of_one(run: Run) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_names_are_complete_at_80_columns(name, monkeypatch):
+def test_names_are_complete_at_80_columns(name):
     run = filled(name)
-    monkeypatch.setattr(build, "read_run", lambda folder: run)
-    report = build.build_report(Path("nowhere"))
+    main = JudgedRun.of(run)
+    report = Report(main, [], main.claims)
     for options in ({}, {"force_terminal": True, "color_system": None}):
         stream = io.StringIO()
         print_report(Console(file=stream, width=80, **options), report)
