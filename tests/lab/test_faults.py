@@ -4,6 +4,7 @@ wrong results never used.
 
 import ctypes
 import errno
+import importlib
 import io
 import json
 import os
@@ -20,7 +21,7 @@ from typer.testing import CliRunner
 
 from mtlrun.cli.app import app
 from mtlrun.engine.plan import job_states
-from mtlrun.engine.run import Runner, run
+from mtlrun.engine.run import run
 from mtlrun.lab.plan import plan
 from mtlrun.parallel.progress import PlainProgress
 from mtlrun.utils.io import write_atomic
@@ -75,16 +76,17 @@ def start_twice(fault, disk, own_mounts):
         disk.chmod(0o755)
     else:
         obey_permissions()
-        finish, cells = Runner._finish, disk / "cells"
+        Ridge = importlib.import_module("lab.models").Ridge
+        fit, cells = Ridge.fit, disk / "cells"
 
-        def losing(self, job, record):
-            finish(self, job, record)
-            if len(self.computed) == 3:
+        def losing(self, X, y):
+            if len(list(cells.glob("*.json"))) == 3:
                 cells.chmod(0o555)
+            return fit(self, X, y)
 
-        Runner._finish = losing
+        Ridge.fit = losing
         first = start(disk)
-        Runner._finish = finish
+        Ridge.fit = fit
         cells.chmod(0o755)
     second, table = start(disk), (disk / RUN / "table.csv").read_text()
     sys.stdout.write(json.dumps({"first": first, "second": second, "table": table}))
