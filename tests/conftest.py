@@ -34,6 +34,7 @@ from matplotlib.figure import Figure
 # tests.
 sys.path.insert(0, str(Path(__file__).parent))
 from covering import covering_combinations, spread_combinations
+from internet import internet  # noqa: F401
 from laboratory import lab  # noqa: F401
 from limits import cache_memory, free_memory  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401

@@ -9,7 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from mtlrun.cli.app import build_app
+from mtlrun.cli.options import Command, Debug
 from mtlrun.errors import MEMORY_REMEDY, DataError, MtlrunError, UnknownNameError
 
 HEAVY = (
@@ -132,19 +135,15 @@ def test_a_misspelled_command_gets_a_suggestion(mtlrun):
     assert "reproduce" in run.stderr
 
 
-@pytest.fixture
-def failing(monkeypatch):
-    """Make ``mtlrun show x`` raise an exception."""
+def run_failing(error: BaseException, *arguments: str) -> Result:
+    """Run a command of the application that raises an exception."""
+    app = build_app()
 
-    def prepare(error: BaseException) -> None:
-        def load_experiment(*args, **kwargs):
-            raise error
+    @app.command("fail", cls=Command)
+    def fail(debug: Debug = False) -> None:
+        raise error
 
-        monkeypatch.setattr(
-            "mtlrun.lab.experiment.load.load_experiment", load_experiment
-        )
-
-    return prepare
+    return CliRunner().invoke(app, ["fail", *arguments])
 
 
 @pytest.mark.parametrize(
@@ -171,24 +170,18 @@ def failing(monkeypatch):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_errors_print_one_message_and_exit_with_a_code(
-    mtlrun, failing, error, code, text
-):
-    failing(error)
-    result = mtlrun("show", "x")
+def test_errors_print_one_message_and_exit_with_a_code(error, code, text):
+    result = run_failing(error)
     assert (result.exit_code, result.stderr, result.stdout) == (code, text, "")
 
 
 @pytest.mark.parametrize(
     "error", [DataError("x.csv: damaged"), ZeroDivisionError("by zero")]
 )
-def test_debug_prints_a_traceback(mtlrun, failing, error):
-    failing(error)
-    result = mtlrun("show", "x", "--debug")
-    assert result.exception is error
-    assert not mtlrun("show", "x").stderr.startswith(
-        "Traceback"
-    )  # --debug does not carry over to the next command.
+def test_debug_prints_a_traceback(error):
+    assert run_failing(error, "--debug").exception is error
+    # --debug does not carry over to the next command.
+    assert not run_failing(error).stderr.startswith("Traceback")
 
 
 @pytest.mark.slow
@@ -205,12 +198,9 @@ def test_a_closed_pipe_is_not_an_error():
     assert "error" not in run.stderr
 
 
-def test_messages_contain_no_markup(mtlrun, failing):
-    failing(DataError("[bold]x[/bold] :smile: " + "long " * 60 + "end"))
-    assert (
-        mtlrun("show", "x").stderr
-        == "error: [bold]x[/bold] :smile: " + "long " * 60 + "end\n"
-    )
+def test_messages_contain_no_markup():
+    text = "[bold]x[/bold] :smile: " + "long " * 60 + "end"
+    assert run_failing(DataError(text)).stderr == f"error: {text}\n"
 
 
 def test_list_prints_one_line_per_entry_outside_a_terminal(mtlrun):

@@ -8,7 +8,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from mtlrun.api import run_comparison
 from mtlrun.cli.app import app
+from mtlrun.comparison.options import CompareOptions, TargetColumns
+from mtlrun.data.roles.roles import Roles
 
 TRAINING = """\
 schema: 1
@@ -135,76 +138,91 @@ def test_rows_of_unknown_tasks_in_a_folder_are_empty_and_counted(
     assert result.exit_code == 2
 
 
+def times_in(folder, pattern="*.csv"):
+    """Return when the files of a folder were written, by their names in order."""
+    paths = sorted(folder.glob(pattern))
+    return {path.name: path.stat().st_mtime_ns for path in paths}
+
+
 def test_an_interrupted_prediction_of_a_folder_goes_on(
     trained, rows, tmp_path, monkeypatch
 ):
-    from mtlrun.chunks import predict
-
     stored(rows, tmp_path / "new", "csv")
-    read = []
+    folder = tmp_path / "new-predictions"
+    read_csv = pd.read_csv
+    n_read = 0
 
-    def tables_of(file, schema):
-        if len(read) == 2:
+    def interrupted(*arguments, **options):
+        nonlocal n_read
+        n_read += 1
+        if n_read == 3:
             raise KeyboardInterrupt
-        read.append(file.name)
-        return original(file, schema)
+        return read_csv(*arguments, **options)
 
-    original = predict.tables_of
-    monkeypatch.setattr(predict, "tables_of", tables_of)
-    result = trained("predict", "out/own/shops", "new")
+    def predicted(*options):
+        """Predict, and return the files that were written."""
+        before = times_in(folder)
+        result = trained("predict", "out/own/shops", "new", *options)
+        assert result.exit_code == 0, result.output
+        return sorted(dict(times_in(folder).items() - before.items()))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pd, "read_csv", interrupted)
+        result = trained("predict", "out/own/shops", "new")
     assert result.exit_code != 0
     assert "2 files of 3" in result.stderr
-    folder = tmp_path / "new-predictions"
-    assert len(list(folder.glob("*.csv"))) == 2
-    read.clear()
-    result = trained("predict", "out/own/shops", "new")
-    assert result.exit_code == 0, result.output
-    assert read == ["part2.csv"]
-    assert len(list(folder.glob("*.csv"))) == 3
+    assert list(times_in(folder)) == ["part0.csv", "part1.csv"]
+    assert predicted() == ["part2.csv"]
     # A file that has changed since is predicted again.
-    read.clear()
     (tmp_path / "new" / "part1.csv").touch()
-    assert trained("predict", "out/own/shops", "new").exit_code == 0
-    assert read == ["part1.csv"]
+    assert predicted() == ["part1.csv"]
     # Other options are other predictions.
-    read.clear()
-    read.append("none")
-    result = trained("predict", "out/own/shops", "new", "--task-name", "s1")
-    assert read == ["none", "part0.csv"]
+    names = ["part0.csv", "part1.csv", "part2.csv"]
+    assert predicted("--task-name", "s1") == names
 
 
 @pytest.mark.parametrize("n_jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
-def test_an_interrupted_comparison_of_a_folder_goes_on(
-    mtlrun, rows, tmp_path, monkeypatch, n_jobs
-):
-    from mtlrun.chunks import compare, summed
-
+def test_an_interrupted_comparison_of_a_folder_goes_on(mtlrun, rows, tmp_path, n_jobs):
     roles = ("--target", "y", "--task", "store", "--methods", "PooledRidge")
     command = ("compare", "rows", *roles, "--splits", "3", "--jobs", n_jobs)
     result = mtlrun(*command, "-o", "whole")
     assert result.exit_code == 0, result.output
     expected = pd.read_csv(tmp_path / "whole/compare/rows/leaderboard.csv")
 
-    def interrupt(*_):
-        raise KeyboardInterrupt
+    folder = tmp_path / "out/compare/rows"
+    options = CompareOptions(methods=("PooledRidge",), splits=3, jobs=int(n_jobs))
 
-    with monkeypatch.context() as patch:
-        patch.setattr(compare, "_fit_without_folds", interrupt)
-        result = mtlrun(*command, "-o", "out")
-    assert result.exit_code != 0
-    assert "3 of 3 pairs" in result.stderr
-    with monkeypatch.context() as patch:
-        patch.setattr(compare, "add_up", interrupt)
-        patch.setattr(compare, "read_folds", interrupt)
-        patch.setattr(summed, "search_part", interrupt)
-        # Only the second pass is left, which reads the files.
-        patch.setattr(compare.Chunked, "losses", interrupt)
-        result = mtlrun(*command, "-o", "out")
-    assert "are used" in result.stderr
-    assert "3 of 3 pairs" in result.stderr
+    def interrupted():
+        """Interrupt the comparison before its second pass; return what it has said."""
+        texts = []
+
+        def say(text):
+            texts.append(text)
+            if text.startswith("second pass"):
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run_comparison(
+                tmp_path / "rows",
+                TargetColumns(target="y"),
+                Roles(task="store", task_type="regression"),
+                options,
+                output=folder,
+                say=say,
+            )
+        assert "3 of 3 pairs" in texts[-1]
+        return "\n".join(texts)
+
+    assert "rows per second" in interrupted()
+    kept = times_in(folder, "sums-*/*")
+    said = interrupted()
+    assert "are used" in said
+    assert "rows per second" not in said
+    # Neither sums nor fits are computed again.
+    assert times_in(folder, "sums-*/*") == kept
     result = mtlrun(*command, "-o", "out")
     assert result.exit_code == 0, result.output
-    folder = tmp_path / "out/compare/rows"
+    assert "are used" in result.stderr
     board = pd.read_csv(folder / "leaderboard.csv")
     times = ["seconds"]
     pd.testing.assert_frame_equal(

@@ -2,8 +2,9 @@
 
 import pytest
 
+from mtlrun.catalog.interfaces import inspect_interface
 from mtlrun.catalog.methods import parameter_names, parameter_rule
-from mtlrun.catalog.registry import METHODS, load_class
+from mtlrun.catalog.registry import METHODS
 
 TRAIN = """\
 schema: 1
@@ -113,12 +114,12 @@ def test_overrides_and_the_axis_of_a_sweep_are_checked(mtlrun, tmp_path):
 
 def test_values_are_checked_by_the_rules_of_their_class():
     for name, info in METHODS.items():
-        rules = {key: parameter_rule(name, {}, key) for key in parameter_names(name)}
-        rule_texts = {key: rule.text for key, rule in rules.items() if rule is not None}
-        true = {key: rule.text for key, rule in load_class(name)._rules.items()}
-        assert rule_texts == {key: true[key] for key in rule_texts}, name
+        checked = {key: parameter_rule(name, {}, key) for key in parameter_names(name)}
+        rules = {key: rule.plain for key, rule in checked.items() if rule is not None}
+        of_class = inspect_interface(info.class_path).rules
+        assert rules == {key: of_class[key] for key in rules}, name
         in_grid = {key for key in info.default_grid if "__" not in key}
-        assert in_grid <= set(rule_texts), name
+        assert in_grid <= set(rules), name
 
 
 @pytest.mark.slow

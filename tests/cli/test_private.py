@@ -133,7 +133,12 @@ def test_there_are_at_most_as_many_processes_as_cores_jobs_and_memory_allow(
     monkeypatch.setattr("joblib.cpu_count", lambda: 4)
     assert n_workers() == 4
     assert n_workers(3) == 3
-    monkeypatch.setattr("mtlrun.parallel.pool.free_bytes", lambda: 700 << 20)
+    resource = pytest.importorskip("resource")
+    sizes = Path("/proc/self/statm")
+    n_pages = int(sizes.read_text().split()[0]) if sizes.exists() else 0
+    # The limit of this process leaves memory for two others.
+    limit = n_pages * resource.getpagesize() + (700 << 20)
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
     assert n_workers() == 2
 
 

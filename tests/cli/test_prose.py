@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pandas as pd
 import pytest
@@ -22,6 +23,23 @@ def terminal(width):
     return Console(file=io.StringIO(), force_terminal=True, width=width)
 
 
+@pytest.fixture
+def use_terminal(monkeypatch):
+    """Return a function that makes a standard stream a terminal, or a file."""
+
+    def use(name, width, is_terminal=True):
+        stream = io.StringIO()
+        stream.isatty = lambda: is_terminal
+        monkeypatch.setattr(sys, name, stream)
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("CI", raising=False)
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        return stream
+
+    return use
+
+
 @pytest.mark.parametrize("width", [40, 80, 300])
 def test_lines_on_a_terminal_break_between_words(width):
     lines = prose_lines(SENTENCE, terminal(width))
@@ -37,14 +55,8 @@ def test_a_file_or_a_pipe_gets_unwrapped_lines():
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_only_a_terminal_breaks_the_last_column(monkeypatch, is_terminal):
-    stream = io.StringIO()
-    stream.isatty = lambda: is_terminal
-    monkeypatch.setattr("sys.stdout", stream)
-    monkeypatch.setenv("COLUMNS", "50")
-    monkeypatch.delenv("CI", raising=False)
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", "xterm")
+def test_only_a_terminal_breaks_the_last_column(use_terminal, is_terminal):
+    stream = use_terminal("stdout", 50, is_terminal)
     say_columns([("name", 12, "two words " * 9), ("other", 3, "")])
     lines = stream.getvalue().splitlines()
     assert lines[0].startswith("name   12  two words two")
@@ -61,29 +73,23 @@ def test_a_path_is_never_broken():
     assert PATH in [line.strip() for line in lines]
 
 
-@pytest.fixture
-def console(monkeypatch):
-    """Return a narrow terminal on which messages appear."""
-    console = terminal(40)
-    monkeypatch.setattr("mtlrun.cli.console.messages", lambda: console)
-    return console
-
-
-def test_errors_on_a_terminal_end_their_lines_between_words(console):
+def test_errors_on_a_terminal_end_their_lines_between_words(use_terminal):
+    stream = use_terminal("stderr", 40)
     complain(
         "first line\n" + SENTENCE.strip(), f"Name {PATH} instead, or leave it out."
     )
-    lines = console.file.getvalue().splitlines()
+    lines = stream.getvalue().splitlines()
     assert lines[0] == "error: first line"
     assert all(len(line) <= 40 for line in lines if PATH not in line)
     assert PATH in [line.strip() for line in lines]
 
 
-def test_a_caret_stays_below_its_place_on_a_narrow_terminal(console):
+def test_a_caret_stays_below_its_place_on_a_narrow_terminal(use_terminal):
+    stream = use_terminal("stderr", 40)
     source = "  12 | " + "one, two, " * 8 + "tree"
     caret = " " * (len(source) - 4) + "^^^^ did you mean 'three'?"
     complain(f"list.yaml:12:81: unknown number\n{source}\n{caret}")
-    lines = console.file.getvalue().splitlines()
+    lines = stream.getvalue().splitlines()
     assert lines[-2:] == [source, caret]
 
 

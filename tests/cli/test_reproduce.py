@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from mtlrun.errors import DataError
 from mtlrun.lab.report.build import build_report
 from mtlrun.lab.report.formats import render
 
@@ -127,7 +126,7 @@ def test_records_left_unpacked_by_a_killed_run_are_packed_by_the_next_run(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("mtlrun.engine.store.Store.pack", killed)
+        patch.setattr("lzma.compress", killed)
         mtlrun("reproduce", "table.yaml")
     assert not (tmp_path / RUN / "cells.json.xz").exists()
     assert mtlrun("reproduce", "table.yaml").exit_code == 0
@@ -385,26 +384,16 @@ citation: nobody
 
 
 @pytest.fixture
-def served(tmp_path, write_experiment, monkeypatch):
-    """Write an experiment on a missing data set; the network returns `served`."""
+def files(tmp_path, write_experiment, internet):
+    """Write an experiment on a missing data set; return the files of the internet."""
     (tmp_path / "data" / "cards").mkdir(parents=True)
     (tmp_path / "data" / "cards" / "mine.yaml").write_text(CARD)
     write_experiment(datasets="datasets: [mine]", metrics="metrics: [auc]")
-
-    def serve(content: bytes | None) -> None:
-        def download(url: str, part: Path, **options) -> None:
-            if content is None:
-                raise DataError(f"{url}: no connection")
-            part.parent.mkdir(parents=True, exist_ok=True)
-            part.write_bytes(content)
-
-        monkeypatch.setattr("mtlrun.data.sets.fetch.download", download)
-
-    return serve
+    return internet.files
 
 
-def test_missing_data_are_fetched_if_allowed(mtlrun, served, tmp_path):
-    served(ARFF)
+def test_missing_data_are_fetched_if_allowed(mtlrun, files, tmp_path):
+    files["https://example.org/t.arff"] = ARFF
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 0, result.output
     assert "downloaded and verified" in result.stderr
@@ -413,13 +402,16 @@ def test_missing_data_are_fetched_if_allowed(mtlrun, served, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [(None, "no connection"), (b"@relation other", "expected sha256")],
+    ("served", "words"),
+    [
+        ({}, "no connection"),
+        ({"https://example.org/t.arff": b"@relation other"}, "expected sha256"),
+    ],
 )
 def test_if_fetching_fails_the_message_has_the_remedy(
-    mtlrun, served, tmp_path, content, words
+    mtlrun, files, tmp_path, served, words
 ):
-    served(content)
+    files.update(served)
     result = mtlrun("reproduce", "table.yaml", "--data-dir", "data", "--yes")
     assert result.exit_code == 2
     assert words in result.stderr
@@ -432,7 +424,7 @@ def test_if_fetching_fails_the_message_has_the_remedy(
 
 
 def test_data_without_an_address_must_be_added_by_hand(
-    mtlrun, served, tmp_path, lacking
+    mtlrun, files, tmp_path, lacking
 ):
     lines = [
         line for line in CARD.splitlines() if "urls" not in line and "bytes" not in line
@@ -450,7 +442,7 @@ def test_data_without_an_address_must_be_added_by_hand(
     assert mtlrun("reproduce", "table.yaml", "--data-dir", "data").exit_code == 0
 
 
-def test_a_flipped_byte_is_rejected_with_both_hashes(mtlrun, served, tmp_path):
+def test_a_flipped_byte_is_rejected_with_both_hashes(mtlrun, files, tmp_path):
     wrong = ARFF.replace(b"1,5", b"1,4", 1)
     (tmp_path / "data" / "mine").mkdir()
     (tmp_path / "data" / "mine" / "t.arff").write_bytes(wrong)

@@ -18,7 +18,6 @@ from mtlrun.comparison.protocol import Protocol
 from mtlrun.comparison.schedule import ComparisonJobs
 from mtlrun.data.dataset import Dataset
 from mtlrun.data.splits import NEW_TASK, fold_rows
-from mtlrun.engine.evaluation import TrainTestData
 from mtlrun.engine.fit import prepare_rows
 from mtlrun.engine.job import Split
 from mtlrun.model.intervals import Errors
@@ -75,9 +74,17 @@ def test_the_seed_of_a_comparison_draws_the_folds_of_its_refits(seed):
 
 
 @pytest.mark.parametrize("new_tasks", [False, True])
-def test_refits_of_the_tested_folds_prepare_no_rows_again(new_tasks, monkeypatch):
-    data = two_tasks()
-    data = replace(data, task_id=np.repeat(np.arange(10), 4), tasks=list("abcdefghij"))
+def test_refits_of_the_tested_folds_prepare_no_rows_again(new_tasks):
+    prepared = []
+
+    class Rows(Dataset):
+        def subset(self, rows):
+            prepared.append(rows)
+            return super().subset(rows)
+
+    options = vars(two_tasks())
+    options |= {"task_id": np.repeat(np.arange(10), 4), "tasks": list("abcdefghij")}
+    data = Rows(**options)
     if new_tasks:
         data = replace(data, source={NEW_TASK: data.task_id})
     protocol = Protocol(Split("kfold", folds=N_FOLDS), N_FOLDS, 2, "rmse", 0)
@@ -86,21 +93,15 @@ def test_refits_of_the_tested_folds_prepare_no_rows_again(new_tasks, monkeypatch
     for trial in range(N_FOLDS):
         job = jobs.job(candidate, trial)
         prepare_rows(job, data)
-    prepared = []
-
-    def counted(*arguments):
-        prepared.append(arguments)
-        return of_rows(*arguments)
-
-    of_rows = TrainTestData.of
-    monkeypatch.setattr(TrainTestData, "of", counted)
+    prepared.clear()
     params = {"unseen": "mean"}
     errors = errors_of_refits(job, data, params, new_tasks=new_tasks)
     assert len(errors.values) == len(data.y)
     assert len(prepared) == 0
     # The other kind of tasks has other folds.
     errors_of_refits(job, data, params, new_tasks=not new_tasks)
-    assert len(prepared) == N_FOLDS
+    # Training and test rows of each fold
+    assert len(prepared) == 2 * N_FOLDS
 
 
 def test_refits_have_the_parameters_of_the_saved_model():

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import skops.io
 
 from mtlrun.cli.compare import show_files
 from mtlrun.comparison.evaluation import ComparedMethod, Evaluation
@@ -481,16 +482,16 @@ def test_without_a_multi_task_method_the_next_step_is_to_name_one():
     assert "--methods" not in " ".join(next_steps(board(WHERE, *three(0.9))))
 
 
-def test_a_best_method_that_was_not_selected_is_explained(
-    tmp_path, capsys, monkeypatch
-):
+def test_a_best_method_that_was_not_selected_is_explained(tmp_path, capsys):
     # "Late" has the least error on the test rows, but not by inner cross-validation.
     late = entry("Late", MULTITASK, 0.85, WHERE, inner=0.95, seed=3)
     leaderboard = board(WHERE, *three(0.9), late)
     assert leaderboard.answer.headline == "Use Joint"
     (text,) = next_steps(leaderboard)
     assert text.startswith("Joint was selected most often")
-    monkeypatch.setattr("mtlrun.model.files.trust_options", lambda folder: "")
+    # The model is read for the types that its user must trust.
+    (tmp_path / "model").mkdir()
+    skops.io.dump({}, tmp_path / "model/model.skops")
     show_files(
         SimpleNamespace(board=leaderboard, saved="Late"), tmp_path, explain=False
     )

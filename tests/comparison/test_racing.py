@@ -8,13 +8,18 @@ import pytest
 
 import mtlrun
 from mtlrun.catalog.methods import Method
-from mtlrun.comparison.candidates import Candidate, raced_labels
+from mtlrun.comparison.candidates import (
+    Candidate,
+    default_candidates,
+    raced_labels,
+)
 from mtlrun.comparison.racing import (
     deficit,
     n_first_folds,
     race,
 )
-from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK, POOLED, TRIVIAL
+from mtlrun.comparison.verdict import INDEPENDENT, MULTITASK
+from mtlrun.data.dataset import Dataset
 from mtlrun.engine.job import DatasetRef, Job, Scoring, Search, Split, choose, job_from
 from mtlrun.engine.packed import fold_keys
 from mtlrun.engine.record import SearchResult
@@ -130,23 +135,29 @@ def test_a_method_without_a_score_is_not_stopped():
     assert result.survivors == {"A": [0]}
 
 
-def test_named_methods_and_baselines_do_not_race(monkeypatch):
-    candidates = [
-        Candidate("TaskMean", TRIVIAL, "x"),
-        Candidate("IndependentRidge", INDEPENDENT, "x"),
-        Candidate("PooledRidge", POOLED, "x"),
-        Candidate("IndependentRidgeCV", INDEPENDENT, "x"),
-        Candidate("First", MULTITASK, "x"),
-        Candidate("NamedClassifier", MULTITASK, "x"),
-        Candidate("Other", MULTITASK, "x"),
-        Candidate("Mine", MULTITASK, "x"),
-    ]
-    default = [c for c in candidates if c.label != "Mine"]
-    monkeypatch.setattr(
-        "mtlrun.comparison.candidates.default_candidates", lambda *_: default
+def test_named_methods_and_baselines_do_not_race():
+    rng = np.random.default_rng(0)
+    dataset = Dataset(
+        X=rng.normal(size=(40, 3)),
+        y=rng.choice([-1.0, 1.0], 40),
+        task_type="binary",
+        task_id=np.arange(40) % 2,
     )
-    names = ["default", "Named", "pkg:Mine"]
-    assert raced_labels(candidates, names, None, 0.8) == ["Other"]
+    labels = (
+        "TaskMean",
+        "IndependentLogistic",
+        "PooledLogistic",
+        "IndependentLogisticCV",
+        # The first multi-task method
+        "HierarchicalMTLClassifier",
+        "GraphMTLClassifier",
+        "TraceNormMTLClassifier",
+    )
+    default = default_candidates(dataset, 0.8)
+    candidates = [c for c in default if c.label in labels]
+    candidates.append(Candidate("Mine", MULTITASK, "x"))
+    names = ["default", "GraphMTL", "pkg:Mine"]
+    assert raced_labels(candidates, names, dataset, 0.8) == ["TraceNormMTLClassifier"]
 
 
 def test_at_least_one_inner_fold_is_computed_first():

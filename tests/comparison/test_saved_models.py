@@ -11,7 +11,6 @@ from sklearn.metrics import roc_auc_score
 
 import mtlrun
 from mtlrun.catalog.registry import build
-from mtlrun.comparison import compare as compare_module
 from mtlrun.comparison.candidates import (
     INDEPENDENT,
     Candidate,
@@ -20,7 +19,7 @@ from mtlrun.comparison.candidates import (
 )
 from mtlrun.comparison.options import CompareOptions
 from mtlrun.comparison.protocol import Protocol
-from mtlrun.comparison.schedule import CompareSchedule, ComparisonJobs
+from mtlrun.comparison.schedule import ComparisonJobs
 from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
 from mtlrun.data.roles.roles import Roles
@@ -332,35 +331,34 @@ def test_the_training_file_of_a_comparison_reproduces_its_model(
     np.testing.assert_array_equal(again.predict(frame), result.predict(frame))
 
 
-def test_the_coefficients_have_the_parameters_of_all_splits(monkeypatch):
+def test_the_coefficients_have_the_parameters_of_all_splits():
     rng = np.random.default_rng(0)
-    frame = table(3, 40).drop(columns="z")
+    frame = table(3, 40).drop(columns=["size", "z"])
     frame["y"] = np.where(np.abs(frame.a) > 0.7, 3.0, -3.0) + rng.normal(size=120)
-    fits = {}
-    fit = compare_module._Session._fit
-
-    def noted(session, candidate, entry, params):
-        fits[candidate.label] = (candidate.grid, entry, params)
-        return fit(session, candidate, entry, params)
-
-    monkeypatch.setattr(compare_module._Session, "_fit", noted)
     methods = ["JointFeatureMTL", "GradientBoosting+Task"]
     options = {"methods": methods, "splits": 2, "repeats": 1, "folds": 2}
-    # The last value has the smallest sum, and another value wins the first split.
-    enter = CompareSchedule._enter
-
-    def entered(schedule, entry, split, record):
-        enter(schedule, entry, split, record)
-        losses = entry.grid_losses.get(split, [])
-        entry.grid_losses[split] = [9.0 if split else 0.0, *[5.0] * (len(losses) - 1)]
-        entry.grid_losses[split][-1] = 1.0
-
-    monkeypatch.setattr(CompareSchedule, "_enter", entered)
     result = mtlrun.compare(frame, target="y", task="task", **options)
     assert (result.saved, result.coefficients_of) == (methods[1], methods[0])
-    for label in methods:
-        grid, _, params = fits[label]
-        assert params == {name: values[-1] for name, values in grid.items()}
+    (entry,) = [e for e in result.board.entries if e.label == methods[0]]
+    (candidate,) = [
+        c for c in default_candidates(result.dataset, 1 / 2) if c.label == methods[0]
+    ]
+    (name,) = candidate.grid
+    sums = np.sum(list(entry.grid_losses.values()), axis=0)
+    expected = candidate.grid[name][int(np.argmin(sums))]
+    # The first split selects another value.
+    assert entry.chosen[0] != {name: expected}
+    rows = np.arange(120)
+    part, _ = with_features(
+        TrainTestData.of(result.dataset, rows, rows), Features("table")
+    )
+    params = with_params(candidate.params, {name: expected})
+    model = part.fit(build({"estimator": candidate.estimator, "params": params}))
+    coefficients = result.coefficients.loc[frame.task]
+    products = coefficients[["a", "b", "c"]].to_numpy() * frame[["a", "b", "c"]]
+    np.testing.assert_allclose(
+        products.sum(axis=1).to_numpy() + coefficients.intercept, part.predict(model)
+    )
 
 
 @pytest.mark.slow

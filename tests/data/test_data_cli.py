@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-import mtlrun.data.sets.fetch
 from mtlrun.cli.console import download_progress
 from mtlrun.cli.data import app
 from mtlrun.errors import UserError
@@ -236,31 +235,24 @@ def test_a_file_without_a_known_hash_is_not_called_verified(tmp_path, lacking):
 
 
 def test_fetch_asks_before_it_downloads(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, lacking: Any
+    folder: Path, internet: Any, lacking: Any
 ) -> None:
-    questions: list[str] = []
-
-    def answer(url: str, part: Path, **_: Any) -> None:
-        questions.append(url)
-        part.parent.mkdir(exist_ok=True)
-        part.write_bytes(ARFF)
-
-    monkeypatch.setattr(mtlrun.data.sets.fetch, "download", answer)
+    internet.files["https://example.org/t.arff"] = ARFF
     (folder / "mine" / "t.arff").unlink()
     code, text = run(folder, "fetch", "mine")
     assert code == 2
     assert not lacking(text, "mine: 1 file", "0.0 MB", "license: free", "--yes")
-    assert questions == []
+    assert internet.asked == []
     code, text = run(folder, "fetch", "mine", "digits", "--yes")
     assert code == 0
-    assert questions == ["https://example.org/t.arff"]
+    assert internet.asked == ["https://example.org/t.arff"]
     assert f"mine: t.arff verified, {folder}/mine/t.arff" in text
     assert not lacking(text, "digits: ", "no files")
     assert run(folder, "fetch", "mine") == (
         0,
         f"mine: t.arff verified, {folder}/mine/t.arff\n",
     )
-    assert len(questions) == 1
+    assert len(internet.asked) == 1
 
 
 def test_fetch_offline_prints_the_remedy(

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from mtlrun.data.reading import files
 from mtlrun.data.reading.files import DataFile
 from mtlrun.data.sets.cards import Archive, Card, FileSpec, Source
 from mtlrun.data.sets.fetch import add_file
@@ -226,7 +225,7 @@ def test_denied_permission_is_reported(
         raise PermissionError(13, "Permission denied")
 
     put(tmp_path, "a.txt", CONTENT)
-    monkeypatch.setattr(files, "open_regular", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     assert (
         complaint(tmp_path)
         == "f/a.txt: permission denied\nMake the file readable for you."

@@ -182,11 +182,11 @@ def test_an_audit_needs_no_data_and_depends_on_the_published_file(lab):
     build_report(run_plan.folder)
 
 
-def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.utils.io.configs_dir", lambda: tmp_path)
+def test_published_curves_are_in_run_json(lab, trace, tmp_path):
+    trace += f"published: {tmp_path / 'curves.yaml'}\n"
     curves = "curves: [{dataset: a, method: short, name: walk, x: [1, 2], y: [3, 4], source: figure 1}]"
     (tmp_path / "curves.yaml").write_text(curves)
-    run_json = lab.plan(trace + "published: curves.yaml\n").run_json()
+    run_json = lab.plan(trace).run_json()
     assert run_json["published"]["curves"][0]["y"] == [3, 4]
     for text, problem in {
         curves.replace(
@@ -205,7 +205,7 @@ def test_published_curves_are_in_run_json(lab, trace, tmp_path, monkeypatch):
     }.items():
         (tmp_path / "curves.yaml").write_text(text)
         with pytest.raises(ConfigError, match=problem):
-            lab.plan(trace + "published: curves.yaml\n")
+            lab.plan(trace)
 
 
 @pytest.mark.parametrize(

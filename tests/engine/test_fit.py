@@ -558,7 +558,6 @@ def test_seconds_of_blocks_are_summed_and_the_longest_counts_for_parallel_worker
 @pytest.fixture
 def clock(spies, monkeypatch):
     """A clock that advances only in fits (by `Slow.takes`) and predictions (0.25 s)."""
-    monkeypatch.setattr(fit, "_warm_keys", set())
     spies.Slow.clock[0] = 100.0
     monkeypatch.setattr(time, "perf_counter", lambda: spies.Slow.clock[0])
     return spies.Slow
@@ -589,8 +588,10 @@ def test_the_time_of_a_fit_is_the_median_and_its_model_the_closest_repeat(
 
 def test_the_first_fit_of_a_method_on_a_data_set_is_neither_timed_nor_kept(clock):
     timing = Timing(repeats=1, threads=1, warmup=True)
+    # No other test has fitted to data of this name.
+    rows = replace(make_data("regression"), id="first fits")
 
-    def timed(cold, data=None, **params):
+    def timed(cold, data=rows, **params):
         """Return whether the first of two seconds belongs to the timed fit, not to a
         fit before it.
         """
@@ -603,10 +604,9 @@ def test_the_first_fit_of_a_method_on_a_data_set_is_neither_timed_nor_kept(clock
     assert timed(cold=False, random_state=0)
     assert timed(cold=False, random_state=1)  # Another seed runs the same code.
     assert timed(cold=True, alpha=2.0)
-    assert timed(cold=True, data=replace(make_data("regression"), id="other"))
-    dense = make_data("regression")
-    assert timed(cold=True, data=replace(dense, X=sparse.csr_matrix(dense.X)))
-    facts_of(None, "Spy", timing=timing, alpha=3.0)
+    assert timed(cold=True, data=replace(rows, id="other first fits"))
+    assert timed(cold=True, data=replace(rows, X=sparse.csr_matrix(rows.X)))
+    facts_of(None, "Spy", data=rows, timing=timing, alpha=3.0)
     assert timed(cold=True, alpha=3.0)  # Another estimator
 
 
@@ -614,10 +614,13 @@ def test_nested_seeds_do_not_need_another_first_fit_but_other_nested_parameters_
     clock,
 ):
     timing = Timing(repeats=1, threads=1, warmup=True)
+    data = replace(make_data("regression"), id="nested seeds")
     nested = lambda **params: {"base": {"estimator": "lab.spies:Spy", "params": params}}  # noqa: E731
     clock.takes[:] = [9.0, 2.0, 1.0, 7.0, 3.0]
     seconds = [
-        facts_of(None, "Slow", timing=timing, **nested(**params)).record.seconds.fit
+        facts_of(
+            None, "Slow", data=data, timing=timing, **nested(**params)
+        ).record.seconds.fit
         for params in (
             {"random_state": 0},
             {"random_state": 1},

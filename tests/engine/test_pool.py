@@ -282,17 +282,16 @@ def test_no_process_remains_after_a_pool_ends():
 
 
 @pytest.mark.slow
-def test_a_separate_process_gives_the_same_results_as_a_forked_one(monkeypatch):
-    monkeypatch.setattr("mtlrun.parallel.pool.create_workers", separate_workers)
+def test_a_separate_process_gives_the_same_results_as_a_forked_one():
     units = [*UNITS, ("dead", ("die", 0)), ("last", ("return", 6))]
-    outcomes = results(Pool(seconds=60), units)
+    separate = Worker()
+    try:
+        outcomes = results(Pool(seconds=60, workers=(separate,)), units)
+    finally:
+        close_workers([separate])
     assert "exit code 3" in outcomes.pop("dead")[2]
     assert outcomes.pop("last") == (OK, 6, None)
     assert outcomes == EXPECTED
-
-
-def separate_workers(n_workers):
-    return tuple(Worker() for _ in range(n_workers))
 
 
 @pytest.mark.parametrize("server", [None, "forks"])

@@ -2,12 +2,13 @@
 one folder, interrupted jobs.
 """
 
+import importlib
 import io
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
-from mtlrun.engine.fit import score_candidates
 from mtlrun.engine.plan import job_states
 from mtlrun.engine.record import JobKind
 from mtlrun.engine.run import compute_job, missing_jobs, run
@@ -137,21 +138,26 @@ def test_seconds_measured_beside_another_process_are_not_serial(lab):
 
 
 def test_finished_folds_survive_an_interrupted_search(lab, monkeypatch):
-    calls = []
+    Ridge = importlib.import_module("lab.models").Ridge
+    fit = Ridge.fit
+    fits = []
 
-    def interrupted(job, data):
-        calls.append((job.split.trial, job.fold))
-        if len(calls) == 2:
+    def interrupted(model, X, y):
+        fits.append((model.alpha, X.tobytes()))
+        # The first fit of the second fold
+        if len(fits) == 3:
             raise KeyboardInterrupt
-        return score_candidates(job, data)
+        return fit(model, X, y)
 
-    monkeypatch.setattr("mtlrun.engine.fit.score_candidates", interrupted)
+    monkeypatch.setattr(Ridge, "fit", interrupted)
     plan = lab.plan()
     assert run(plan).interrupted
     (fold,) = lab.records().values()
     assert (fold.family, fold.key) == (JobKind.FOLD, plan.rows[0].job.folds[0].key)
     assert run(lab.plan()).n_ok == 4
-    assert calls == [(0, 0), (0, 1), (0, 1), (1, 0), (1, 1)]
+    # Two values in two folds of two splits, and four results
+    assert len(set(fits)) == 12
+    assert [fit for fit, n in Counter(fits).items() if n > 1] == [fits[2]]
     assert not any(map(is_locked, (lab.output / "cells").glob("*.lock")))
     kept = {
         key: record.selection.scores

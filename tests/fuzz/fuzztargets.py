@@ -70,13 +70,11 @@ def memory_file(content: bytes) -> MemoryFile:
 
 
 def card(task_type: str = "binary", **more: Any) -> Card:
-    """Return the card of a data set without a card file."""
-    names = {"id": "fuzzed", "title": "Fuzzed", "licence": "none", "citation": "none"}
-    data_card = Card(
+    """Return the card of a data set without a card file; messages have its id."""
+    names = {"id": NAME, "title": "Fuzzed", "licence": "none", "citation": "none"}
+    return Card(
         task_type=task_type, design="shared", reader=Source(name="x"), **names, **more
     )
-    data_card._path = Path(NAME)
-    return data_card
 
 
 def read_arff(content: bytes) -> None:

@@ -159,15 +159,18 @@ def test_a_changed_solver_does_not_agree(changing, monkeypatch):
     }
 
 
-def test_jobs_that_cannot_be_recomputed_are_counted_with_the_reason(
-    finished, monkeypatch
-):
-    monkeypatch.setattr(
-        methods, "SOURCE_CHANGES", {"generator:rmtl": ("another seed",)}
-    )
-    trials = [*verify([finished])]
+def test_jobs_that_cannot_be_recomputed_are_counted_with_the_reason(lab):
+    text = lab.tiny.partition("  - label: strong")[0] + METHODS
+    lab.run(text, n_jobs=1)
+    folder = lab.plan(text).folder
+
+    def earlier(record):
+        return replace(record, versions=record.versions | {"generator:rmtl": 0})
+
+    alter(lab, earlier)
+    trials = [*verify([folder])]
     assert {trial.refused for trial in trials} == {"generator:rmtl changed since"}
-    assert not (finished / "verified.json").exists()
+    assert not (folder / "verified.json").exists()
 
 
 def test_the_cheapest_job_of_each_method_comes_first_and_a_sample_has_one(finished):

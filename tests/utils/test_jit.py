@@ -88,7 +88,8 @@ def test_every_kind_of_data_runs_the_same_code():
             np.asfortranarray(X[:, :5]),
         ):
             model.fit(design, Y)
-    assert len(cd._descend_path.signatures) == 1
+    kernels = [value for value in vars(cd).values() if hasattr(value, "signatures")]
+    assert max(len(kernel.signatures) for kernel in kernels) == 1
 
 
 def integers_in_calls(module):

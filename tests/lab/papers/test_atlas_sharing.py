@@ -334,67 +334,72 @@ def lines_of(effect, n_tables=8, kind="groups", prefix="t", method="MTL"):
 
 
 @pytest.fixture
-def published(monkeypatch, tmp_path):
-    """Return a function that writes lines to the file that the analyses read."""
+def write(tmp_path):
+    """Return a function that writes lines to a file and returns its path."""
 
-    def write(lines, head=HEAD):
+    def written(lines, head=HEAD):
         path = tmp_path / "lines.csv"
         path.write_text("\n".join(["# made by a test", head, *lines, ""]), "utf-8")
-        monkeypatch.setattr(analyses, "published_path", lambda name: path)
+        return str(path)
 
-    return write
+    return written
 
 
-def test_a_true_effect_is_detected_and_a_corrupted_one_flips(published):
-    published(lines_of(0.1))
-    values = analyses.sharing(None, seed=0, learner="linear").values
+def test_a_true_effect_is_detected_and_a_corrupted_one_flips(write):
+    file = write(lines_of(0.1))
+    values = analyses.sharing(None, seed=0, published=file, learner="linear").values
     assert 0.095 < values["low"] < 0.1 < values["high"] < 0.105
     assert (values["better"], values["same"], values["worse"]) == (8, 0, 0)
     assert values["cost"] == pytest.approx(2.0)
-    published(lines_of(-0.1))
-    spoiled = analyses.sharing(None, seed=0, learner="linear").values
+    file = write(lines_of(-0.1))
+    spoiled = analyses.sharing(None, seed=0, published=file, learner="linear").values
     assert spoiled["high"] < -0.09
     assert (spoiled["better"], spoiled["worse"]) == (0, 8)
 
 
-def test_effects_within_one_percent_count_as_equal(published):
-    published(lines_of(0.004))
-    values = analyses.sharing(None, seed=0, learner="linear").values
+def test_effects_within_one_percent_count_as_equal(write):
+    file = write(lines_of(0.004))
+    values = analyses.sharing(None, seed=0, published=file, learner="linear").values
     assert (values["better"], values["same"], values["worse"]) == (0, 8, 0)
     assert values["low"] > 0
 
 
-def test_the_agreement_of_seeds_needs_three_tables(published):
-    published(lines_of(0.1))
-    assert analyses.sharing(None, seed=0, learner="linear").values["same_sign"] == 1.0
+def test_the_agreement_of_seeds_needs_three_tables(write):
+    file = write(lines_of(0.1))
+    assert (
+        analyses.sharing(None, seed=0, published=file, learner="linear").values[
+            "same_sign"
+        ]
+        == 1.0
+    )
     first = [line for line in lines_of(0.1) if ",0,rows" in line]
     second = [line for line in lines_of(0.1, n_tables=2) if ",1,rows" in line]
-    published(first + second)
-    values = analyses.sharing(None, seed=0, learner="linear").values
+    file = write(first + second)
+    values = analyses.sharing(None, seed=0, published=file, learner="linear").values
     assert math.isnan(values["same_sign"])
 
 
-def test_a_learner_that_was_not_computed_has_no_numbers(published):
-    published(lines_of(0.1))
-    analysis = analyses.sharing(None, seed=0, learner="smooth")
+def test_a_learner_that_was_not_computed_has_no_numbers(write):
+    file = write(lines_of(0.1))
+    analysis = analyses.sharing(None, seed=0, published=file, learner="smooth")
     assert all(map(math.isnan, analysis.values.values()))
     assert analysis.lines
 
 
-def test_a_file_without_lines_is_rejected_with_the_remedy(published):
+def test_a_file_without_lines_is_rejected_with_the_remedy(write):
     for run in (analyses.best, analyses.cost):
-        published([])
-        result = run(None, seed=0)
+        file = write([])
+        result = run(None, seed=0, published=file)
         assert all(map(math.isnan, result.values.values()))
         assert "atlas/pairs" in result.lines[0]
-    published([], VERDICT_HEAD)
-    assert analyses.calibration(None, seed=0).lines
+    file = write([], VERDICT_HEAD)
+    assert analyses.calibration(None, seed=0, published=file).lines
 
 
-def test_p_values_are_adjusted_within_a_table(published):
+def test_p_values_are_adjusted_within_a_table(write):
     few = {"n_tables": 3}
-    published(lines_of(0.1, **few) + lines_of(0, **few, kind="targets", prefix="uu"))
-    result = analyses.sharing(None, seed=0, learner="linear")
+    file = write(lines_of(0.1, **few) + lines_of(0, **few, kind="targets", prefix="uu"))
+    result = analyses.sharing(None, seed=0, published=file, learner="linear")
     table = result.tables["By kind of table"]
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
     assert [row["kind"] for row in rows] == ["groups", "targets"]
@@ -402,7 +407,7 @@ def test_p_values_are_adjusted_within_a_table(published):
     assert [row["Holm"] for row in rows] == pytest.approx(adjusted, rel=1e-3)
 
 
-def test_an_effect_that_fades_with_rows_has_a_negative_slope(published):
+def test_an_effect_that_fades_with_rows_has_a_negative_slope(write):
     fading = []
     for line in lines_of(0.0):
         cells = line.split(",")
@@ -410,53 +415,57 @@ def test_an_effect_that_fades_with_rows_has_a_negative_slope(published):
         if cells[10] == "partial":
             cells[11] = str(math.exp(-0.3 / math.log10(10 * rows)))
         fading.append(",".join(cells))
-    published(fading)
-    values = analyses.sharing(None, seed=0, learner="linear").values
+    file = write(fading)
+    values = analyses.sharing(None, seed=0, published=file, learner="linear").values
     assert values["slope_high"] < 0
     assert values["effect_few"] > values["effect_many"]
 
 
-def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(published):
+def test_the_best_methods_are_selected_by_inner_scores_and_not_by_errors(write):
     lines = lines_of(0.1)
     # A method with a bad inner score but by far the smallest error
     lucky = [
         line.replace("Ridge,none,1.0,1.0", "Lucky,none,0.01,9.0") for line in lines
     ]
-    published(lines + [line for line in lucky if "Lucky" in line])
-    values = analyses.best(None, seed=0).values
+    file = write(lines + [line for line in lucky if "Lucky" in line])
+    values = analyses.best(None, seed=0, published=file).values
     assert values["effect"] == pytest.approx(0.1, abs=0.01)
 
 
-def test_the_rule_of_kinds_is_right_if_groups_gain_and_targets_lose(published):
+def test_the_rule_of_kinds_is_right_if_groups_gain_and_targets_lose(write):
     targets = {"kind": "targets", "prefix": "uu", "n_tables": 4}
     good = lines_of(0.1, n_tables=4) + lines_of(-0.1, **targets)
-    published(good)
-    values = analyses.best(None, seed=0).values
+    file = write(good)
+    values = analyses.best(None, seed=0, published=file).values
     assert values["right"] == 1.0
     assert values["over_no_low"] > 0
-    published(lines_of(-0.1, n_tables=4) + lines_of(0.1, **targets))
-    assert analyses.best(None, seed=0).values["right"] == 0.0
+    file = write(lines_of(-0.1, n_tables=4) + lines_of(0.1, **targets))
+    assert analyses.best(None, seed=0, published=file).values["right"] == 0.0
 
 
 @pytest.mark.slow
-def test_only_new_tables_are_used_on_request(published):
+def test_only_new_tables_are_used_on_request(write):
     stale = [line.replace(",1,0,rows", ",0,0,rows") for line in lines_of(0.1)]
-    published(
+    file = write(
         [line for line in stale if ",0,0,rows" in line] + lines_of(0.1, prefix="vv")
     )
-    assert analyses.best(None, seed=0, fresh=True).values["tables"] == 8
-    assert analyses.best(None, seed=0).values["tables"] == 16
+    assert analyses.best(None, seed=0, published=file, fresh=True).values["tables"] == 8
+    assert analyses.best(None, seed=0, published=file).values["tables"] == 16
 
 
-def test_seeds_without_one_of_the_learners_do_not_count_for_the_best(published):
+def test_seeds_without_one_of_the_learners_do_not_count_for_the_best(write):
     first = [line for line in lines_of(0.1) if ",0,rows" in line]
     both = lines_of(-0.3)
     smooth = [line.replace(",linear,", ",smooth,") for line in first]
     second = [line for line in both if ",1,rows" in line]
-    published(first + smooth)
-    complete = analyses.best(None, seed=0).values
-    published(first + smooth + second)
-    assert analyses.best(None, seed=0).values["effect"] == complete["effect"] > 0.09
+    file = write(first + smooth)
+    complete = analyses.best(None, seed=0, published=file).values
+    file = write(first + smooth + second)
+    assert (
+        analyses.best(None, seed=0, published=file).values["effect"]
+        == complete["effect"]
+        > 0.09
+    )
 
 
 def test_gains_for_similar_tables_are_those_of_the_families_of_compare():
@@ -497,9 +506,9 @@ def test_dominated_points_are_not_on_the_front():
     assert analyses.pareto_front(points) == {0, 1, 3}
 
 
-def test_methods_of_all_learners_are_plotted_against_their_cost(published):
-    published(lines_of(0.1))
-    result = analyses.cost(None, seed=0, reference="Ridge")
+def test_methods_of_all_learners_are_plotted_against_their_cost(write):
+    file = write(lines_of(0.1))
+    result = analyses.cost(None, seed=0, published=file, reference="Ridge")
     reference, row = result.tables["Cost and gain"]["rows"]
     assert reference[:5] == ["linear", "Ridge", "none", 1.0, 0.0]
     assert row[:3] == ["linear", "MTL", "partial"]
@@ -518,31 +527,33 @@ def verdict_lines(gains, decision="helps"):
     ]
 
 
-def test_verdicts_are_compared_with_the_other_seeds(published):
-    published(verdict_lines([0.1, 0.12, 0.08]), VERDICT_HEAD)
-    values = analyses.calibration(None, seed=0).values
+def test_verdicts_are_compared_with_the_other_seeds(write):
+    file = write(verdict_lines([0.1, 0.12, 0.08]), VERDICT_HEAD)
+    values = analyses.calibration(None, seed=0, published=file).values
     assert (values["hold"], values["useful"], values["verdicts"]) == (1.0, 1.0, 12)
     # All hold, on four tables: .025 ** (1 / 4).
     assert (values["hold_low"], values["hold_high"]) == pytest.approx(
         (0.39764, 1), abs=1e-5
     )
     # The first seed gains by luck; the others lose.
-    published(verdict_lines([0.1, -0.12, -0.1]), VERDICT_HEAD)
-    spoiled = analyses.calibration(None, seed=0).values
+    file = write(verdict_lines([0.1, -0.12, -0.1]), VERDICT_HEAD)
+    spoiled = analyses.calibration(None, seed=0, published=file).values
     assert spoiled["hold"] == pytest.approx(0.0)
 
 
-def test_verdicts_of_few_tables_have_no_interval(published):
+def test_verdicts_of_few_tables_have_no_interval(write):
     lines = verdict_lines([0.1, 0.12, 0.08])
-    published([line for line in lines if line.startswith(("t0", "t1"))], VERDICT_HEAD)
-    shares = analyses.calibration(None, seed=0).values
+    file = write(
+        [line for line in lines if line.startswith(("t0", "t1"))], VERDICT_HEAD
+    )
+    shares = analyses.calibration(None, seed=0, published=file).values
     assert (shares["hold"], shares["tables"]) == (1.0, 2)
     assert math.isnan(shares["hold_low"])
 
 
-def test_tables_without_a_positive_verdict_have_no_share(published):
-    published(verdict_lines([0.0, 0.01], "cannot tell"), VERDICT_HEAD)
-    values = analyses.calibration(None, seed=0).values
+def test_tables_without_a_positive_verdict_have_no_share(write):
+    file = write(verdict_lines([0.0, 0.01], "cannot tell"), VERDICT_HEAD)
+    values = analyses.calibration(None, seed=0, published=file).values
     assert math.isnan(values["hold"])
     assert values["covered"] == 1.0
 

@@ -1,5 +1,6 @@
 """The audit of the stored runs gives the values that can be read by eye."""
 
+import json
 import runpy
 from pathlib import Path
 
@@ -8,8 +9,7 @@ import pytest
 
 from mtlrun.errors import ConfigError
 from mtlrun.lab.report.run import read_run
-from mtlrun.papers.mtsvm import audit
-from mtlrun.papers.mtsvm.audit import StoredCurve, curve_phases, stored_runs
+from mtlrun.papers.mtsvm.audit import DCD, KERNEL, curve_phases, stored_runs
 
 
 def test_the_numbers_of_gauss2d_are_those_of_the_files():
@@ -45,20 +45,38 @@ def test_the_numbers_of_gauss2d_are_those_of_the_files():
     assert values["kernel_rows"] == 200_000
 
 
-def test_a_made_up_pair_of_runs_gives_the_expected_numbers(monkeypatch):
-    curves = {
-        "a": [
-            StoredCurve(np.array([1.0, 4.0]), np.array([10.0, 1.0])),
-            StoredCurve(np.array([2.0, 6.0, 8.0]), np.array([100.0, 5.0, 2.0])),
-        ],
-        "b": [
-            StoredCurve(np.array([10.0, 20.0]), np.array([2.0, 3.0])),
-            StoredCurve(np.array([10.0, 30.0]), np.array([1.0, 99.0])),
-        ],
-    }
-    monkeypatch.setattr(audit, "_two_curves", lambda name, data_set: curves[name])
+@pytest.fixture
+def write(tmp_path):
+    """Return a function that writes the curves of DCD and of the kernel solver to a
+    file and returns its path.
+    """
+
+    def written(name, *, dcd, kernel):
+        curves = []
+        for method, (x, y) in {DCD: dcd, KERNEL: kernel}.items():
+            curves.append({"dataset": "made", "method": method, "x": x, "y": y})
+        path = tmp_path / name
+        path.write_text(json.dumps({"curves": curves}))
+        return str(path)
+
+    return written
+
+
+def test_a_made_up_pair_of_runs_gives_the_expected_numbers(write):
+    files = (
+        write(
+            "fig1.yaml",
+            dcd=([1.0, 4.0], [10.0, 1.0]),
+            kernel=([2.0, 6.0, 8.0], [100.0, 5.0, 2.0]),
+        ),
+        write(
+            "fig2.yaml",
+            dcd=([10.0, 20.0], [2.0, 3.0]),
+            kernel=([10.0, 30.0], [1.0, 99.0]),
+        ),
+    )
     values = stored_runs(
-        None, seed=0, data_set="", optimum=1e4, published=("a", "b")
+        None, seed=0, data_set="made", optimum=1e4, published=files
     ).values
     assert values == {
         "dcd_difference": 1.0,
@@ -80,7 +98,7 @@ def test_a_made_up_pair_of_runs_gives_the_expected_numbers(monkeypatch):
         "kernel_rows": 10.0,
     }
     far = stored_runs(
-        None, seed=0, data_set="", optimum=1.0, published=("a", "b")
+        None, seed=0, data_set="made", optimum=1.0, published=files
     ).values
     assert np.isnan(far["speed_up_useful"])
 
@@ -98,21 +116,24 @@ def test_data_sets_without_curves_are_rejected():
         )
 
 
-def with_curves(monkeypatch, **curves):
-    stored = {
-        name: StoredCurve(np.array(x), np.array(y)) for name, (x, y) in curves.items()
-    }
-    by_solver = {"DCD as printed": stored["dcd"], "MTK": stored["kernel"]}
-    monkeypatch.setattr(audit, "_read_curves", lambda name, data_set: by_solver)
-    return curve_phases(None, seed=0, data_set="", kernel="MTK").values
+@pytest.fixture
+def phases(write):
+    """Return a function that computes the values of two curves."""
+
+    def of_curves(**curves):
+        file = write("fig1.yaml", **curves)
+        options = {"data_set": "made", "kernel": KERNEL, "published": file}
+        return curve_phases(None, seed=0, **options).values
+
+    return of_curves
 
 
-def test_a_slow_first_phase_of_our_curves_has_a_small_pace(monkeypatch):
+def test_a_slow_first_phase_of_our_curves_has_a_small_pace(phases):
     # Two orders of magnitude in a hundredfold time: first none, then two, or one and
     # one.
     slow = ([1.0, 10.0, 100.0], [100.0, 100.0, 1.0])
     steady = ([1.0, 10.0, 100.0], [100.0, 10.0, 1.0])
-    values = with_curves(monkeypatch, dcd=slow, kernel=steady)
+    values = phases(dcd=slow, kernel=steady)
     assert values["dcd_first_pace"] == 0.0
     assert values["kernel_first_pace"] == pytest.approx(1.0)
     assert values["first_pace"] == pytest.approx(1.0)
@@ -123,18 +144,20 @@ def test_a_slow_first_phase_of_our_curves_has_a_small_pace(monkeypatch):
     assert values["kernel_first_tenth"] == pytest.approx(5.0)
 
 
-def test_the_best_value_so_far_counts_in_our_curves(monkeypatch):
+def test_the_best_value_so_far_counts_in_our_curves(phases):
     steady = ([1.0, 10.0, 100.0], [100.0, 10.0, 1.0])
     worse = ([1.0, 10.0, 20.0, 100.0], [100.0, 10.0, 90.0, 1.0])
-    values = with_curves(monkeypatch, dcd=steady, kernel=worse)
+    values = phases(dcd=steady, kernel=worse)
     assert values["kernel_first_pace"] == pytest.approx(1.0)
+    # One order of magnitude from 20 to 100 s: the value at 20 s is no better than before.
+    assert values["steepness"] == pytest.approx(1 / np.log10(5))
     assert values["mean_steepness"] == pytest.approx(1.0)
 
 
-def test_a_short_curve_has_no_first_phase(monkeypatch):
+def test_a_short_curve_has_no_first_phase(phases):
     steady = ([1.0, 10.0, 100.0], [100.0, 10.0, 1.0])
     short = ([20.0, 100.0], [100.0, 1.0])
-    values = with_curves(monkeypatch, dcd=steady, kernel=short)
+    values = phases(dcd=steady, kernel=short)
     assert values["dcd_first_pace"] == pytest.approx(1.0)
     assert np.isnan(values["kernel_first_pace"])
     assert np.isnan(values["first_pace"])
