@@ -17,6 +17,7 @@ import tempfile
 import textwrap
 import time
 import traceback
+import types
 import warnings
 import zlib
 from collections import Counter, defaultdict
@@ -121,6 +122,30 @@ def few_trees() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(number, 30)
         yield
+
+
+@pytest.fixture
+def watch_calls() -> Iterator[Callable[..., Callable[[], None]]]:
+    """Return a function that passes the arguments of the calls of a function on.
+
+    It watches this thread, and returns a function that ends this. The watched function
+    runs as always, wherever it was imported.
+    """
+    actions = {}
+
+    def note(frame: types.FrameType, event: str, _: object) -> None:
+        if event == "call" and id(frame.f_code) in actions:
+            actions[id(frame.f_code)](dict(frame.f_locals))
+
+    def watch(
+        function: Callable[..., Any], action: Callable[..., object]
+    ) -> Callable[[], None]:
+        actions[id(function.__code__)] = action
+        sys.setprofile(note)
+        return functools.partial(sys.setprofile, None)
+
+    yield watch
+    sys.setprofile(None)
 
 
 def empty_svg(picture: Any, name: str) -> str:

@@ -12,7 +12,7 @@ from sklearn.linear_model import Lasso, LogisticRegression, Ridge
 from sklearn.svm import SVC, LinearSVC
 
 from mtlrun.engine.evaluation import TaskRows
-from mtlrun.estimators import independent, shared_products
+from mtlrun.estimators import shared_products
 from mtlrun.estimators.independent import (
     IndependentLasso,
     IndependentLogistic,
@@ -25,6 +25,7 @@ from mtlrun.estimators.independent import (
 )
 from mtlrun.problem.quadratic import Gram
 from mtlrun.problem.taskdata import TaskData
+from mtlrun.solvers.convex.cd import descend
 from mtlrun.solvers.convex.ridge import solve_ridge
 
 REGRESSORS = [
@@ -355,7 +356,7 @@ def test_ragged_tasks_solved_together_have_the_objective_of_scikit_learn(
 
 
 def test_features_constant_within_tasks_allow_solving_a_lasso_together(
-    monkeypatch,
+    watch_calls,
 ):
     rng = np.random.default_rng(3)
     ids = np.repeat(np.arange(5), 21)
@@ -366,8 +367,11 @@ def test_features_constant_within_tasks_allow_solving_a_lasso_together(
         Lasso(1e-3 / 21, tol=1e-12, max_iter=100_000).fit(X[ids == t], y[ids == t])
         for t in range(5)
     ]
-    monkeypatch.setattr(IndependentLasso, "_fit_one", None)
+    fits = []
+    watch_calls(descend, fits.append)
+    watch_calls(Lasso.fit, fits.append)
     model = IndependentLasso(1e-3, tol=1e-12).fit(X, y, task_id=ids)
+    assert len(fits) == 1
     assert not model.coef_[:, [0, 3]].any()
     for t, other in enumerate(alone):
         actual, best = (
@@ -381,15 +385,11 @@ def test_features_constant_within_tasks_allow_solving_a_lasso_together(
         assert actual == pytest.approx(best, rel=1e-6)
 
 
-def test_models_of_one_search_do_not_recompute_products_of_columns(monkeypatch):
+def test_models_of_one_search_do_not_recompute_products_of_columns(watch_calls):
     X, Y = problem(40, 3, 2)
     ids = np.repeat([0, 1], 20)
     gram_arguments = []
-    monkeypatch.setattr(
-        independent,
-        "Gram",
-        lambda *args, **more: gram_arguments.append(args) or Gram(*args, **more),
-    )
+    watch_calls(Gram.__init__, gram_arguments.append)
     rows = TaskRows(X, Y[:, 0], ids)
     for alpha in (0.1, 1.0):
         rows.fit(IndependentRidge(alpha))

@@ -127,7 +127,9 @@ def test_sites_send_statistics_and_not_rows(tmp_path):
 
 
 @pytest.mark.parametrize("layout", ["shared", "ragged", "masked"])
-def test_large_single_precision_arrays_are_read_in_blocks(layout, monkeypatch):
+def test_large_single_precision_arrays_are_read_in_blocks(
+    layout, monkeypatch, watch_calls
+):
     X, y, ids = data(layout)
     X, targets = np.float32(np.tile(X, (2, 1))), np.concatenate([y, y])
     ids = {name: np.concatenate([values, values]) for name, values in ids.items()}
@@ -138,11 +140,7 @@ def test_large_single_precision_arrays_are_read_in_blocks(layout, monkeypatch):
     read = []
     monkeypatch.setattr("mtlrun.estimators.base._LARGE", 0)
     monkeypatch.setattr("mtlrun.estimators.base._BLOCK", 5 * 30)
-    monkeypatch.setattr(
-        TaskStatistics,
-        "__add__",
-        lambda a, b, add=TaskStatistics.__add__: read.append(b) or add(a, b),
-    )
+    watch_calls(TaskStatistics.__add__, read.append)
     blocks = estimators.TraceNormMTL(alpha=5.0, tol=1e-9).fit(
         X, targets, sample_weight=weights, **ids
     )

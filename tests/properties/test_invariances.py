@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from mtlrun.catalog.registry import METHODS, build
-from mtlrun.estimators import independent
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -497,11 +497,11 @@ def test_logistic_regressions_on_years_and_on_ages_agree(method, offset):
 
 def test_a_logistic_regression_without_certificate_has_not_converged(monkeypatch):
     data = example("classifier", "ragged")
-    wrong = independent.fit_sklearn
+    fit = LogisticRegression.fit
 
-    def fit_wrongly(*arguments):
-        fit = wrong(*arguments)
-        return fit._replace(coef=fit.coef + 1.0)
+    def fit_wrongly(model, *arguments, **options):
+        fit(model, *arguments, **options)
+        model.coef_ += 1.0
 
-    monkeypatch.setattr(independent, "fit_sklearn", fit_wrongly)
+    monkeypatch.setattr(LogisticRegression, "fit", fit_wrongly)
     assert not fitted(Case("IndependentLogistic"), data).converged_
