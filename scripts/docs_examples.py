@@ -33,6 +33,13 @@ SETTINGS = {"MTNetwork": "max_iter=3"} | dict.fromkeys(
 )
 
 
+def settings(estimator: type) -> str:
+    """Return the arguments of an estimator in its example."""
+    # With 50 strengths in five folds, some searches take 20 seconds.
+    has_path = "min_ratio" in inspect.signature(estimator).parameters
+    return SETTINGS.get(estimator.__name__, "alphas=3, cv=2" if has_path else "")
+
+
 def example(estimator: type) -> list[str]:
     """Return the lines of an example that fits and predicts, with what it prints."""
     name = estimator.__name__
@@ -63,7 +70,7 @@ def example(estimator: type) -> list[str]:
         ">>> task = np.repeat(np.arange(4), 30)",
         ">>> X = rng.normal(size=(120, 5))",
         f">>> y = np.where({target} > 0, 1, -1)" if labels else f">>> y = {target}",
-        f">>> model = {name}({inner or SETTINGS.get(name, '')}).fit(X, y, task_id=task)",
+        f">>> model = {name}({inner or settings(estimator)}).fit(X, y, task_id=task)",
         ">>> model.predict(X[:3], task_id=task[:3]).shape",
         "(3,)",
     ]
