@@ -39,21 +39,23 @@ from mtlrun.model.plots import plot_model
 from mtlrun.utils.io import sealed
 
 OTHERS = [None, -1, 1.5, "x", [], {}, [[1]], {"a": None}, True]
-RUN, MODEL = "dcrmtl/table2/smoke", "compare/t/model"
+# Beside each other, so that an overview of the comparison does not read the run.
+RUN, COMPARISON = "runs/dcrmtl/table2/smoke", "compared/compare/t"
+MODEL = f"{COMPARISON}/model"
 
 
 @pytest.fixture(scope="module")
 def run_results(tmp_path_factory):
-    """Return results of a run."""
+    """Return a folder with results of a run."""
     root = tmp_path_factory.mktemp("stored")
     mtlrun.reproduce("table2", profile="smoke", output=root / "runs")
-    return root / "runs"
+    return root
 
 
 @pytest.fixture(scope="module")
 def results(run_results):
     """Return results of a run, and a comparison with its model."""
-    root = run_results.parent
+    root = run_results
     before = Path.cwd()
     os.chdir(root)
     rows = "\n".join(f"{k % 7},{'ab'[k % 2]},{k % 5}" for k in range(60))
@@ -68,7 +70,7 @@ def results(run_results):
         "--methods",
         "TraceNormMTL",
         "--output",
-        "runs",
+        "compared",
     ]
     assert (
         CliRunner()
@@ -84,8 +86,8 @@ def results(run_results):
 FILES = {
     f"{RUN}/run.json": lambda root: render(build_report(root / RUN), "md"),
     f"{RUN}/provenance.json": lambda root: render(build_report(root / RUN), "md"),
-    "compare/t/compare.json": lambda root: load_results(root / "compare/t"),
-    "compare/t/leaderboard.json": read_overview,
+    f"{COMPARISON}/compare.json": lambda root: load_results(root / COMPARISON),
+    f"{COMPARISON}/leaderboard.json": lambda root: read_overview(root / "compared"),
     f"{MODEL}/model.json": lambda root: load_model(root / MODEL),
     f"{MODEL}/metrics.json": lambda root: (
         load_results(root / MODEL),
@@ -181,8 +183,8 @@ def test_a_plan_without_a_digest_counts_as_altered(results):
 
 
 def test_a_damaged_pack_matters_only_without_the_job_files(run_results, tmp_path):
-    shutil.copytree(run_results, tmp_path / "runs")
-    folder = tmp_path / "runs" / RUN
+    shutil.copytree(run_results / "runs", tmp_path / "runs")
+    folder = tmp_path / RUN
     (folder / PACKED).write_bytes((folder / PACKED).read_bytes()[:-20])
     report = build_report(folder)
     assert not report.run.unreadable
