@@ -81,6 +81,6 @@ def test_the_output_of_a_page_is_checked_without_fetched_data():
     for path in CHECKED:
         blocks = SCRIPT["examples"](path.read_text("utf-8"))
         if any("load_dataset" in block.code for block in blocks):
-            loading.append(path.stem)
+            loading.append(path.relative_to(ROOT).as_posix())
     assert CHECKED
     assert loading == []
