@@ -35,13 +35,13 @@ def dataset(kind, spread, seed=0, T=40, n=30, **more):
 
 @pytest.mark.parametrize("kind", ["regression", "binary"])
 def test_the_line_names_the_coefficients_in_which_tasks_differ(kind):
-    of = {
-        "regression": "of the variance beyond",
-        "binary": "of the variance behind the labels beyond",
+    test, of = {
+        "regression": ("score", "of the variance beyond"),
+        "binary": ("likelihood ratio", "of the variance behind the labels beyond"),
     }[kind]
     size = {"T": 16, "n": 20}
     assert differences(dataset(kind, (0, 0, 0), **size)).startswith(
-        "no sign that the tasks differ ("
+        f"no sign that the tasks differ ({test} test, p = "
     )
     line = differences(dataset(kind, (1, 0, 0), **size))
     assert of in line
