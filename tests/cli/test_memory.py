@@ -80,9 +80,9 @@ def test_if_the_best_method_does_not_fit_on_all_rows_the_leaderboard_remains(
 
 
 @pytest.mark.slow
-def test_processes_share_the_available_memory(monkeypatch):
-    # A forked server spares the workers the import of the solvers.
-    monkeypatch.setattr("mtlrun.parallel.worker.PRELOADED_MODULES", ())
+def test_processes_share_the_available_memory(preload):
+    # The workers need no solvers, whose import takes seconds.
+    preload()
     pool = Pool(n_jobs=2)
     shares = [
         outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])
