@@ -35,9 +35,10 @@ from matplotlib.figure import Figure
 # tests.
 sys.path.insert(0, str(Path(__file__).parent))
 from covering import covering_combinations, spread_combinations
+from installation import install  # noqa: F401
 from internet import internet  # noqa: F401
 from laboratory import lab  # noqa: F401
-from limits import cache_memory, free_memory  # noqa: F401
+from limits import cache_memory, free_memory, preload  # noqa: F401
 from run_folders import folder_maker, maker  # noqa: F401
 
 from mtlrun.show import drawing

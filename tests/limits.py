@@ -1,4 +1,6 @@
-"""Fixtures that limit the memory which the package believes to have."""
+"""Fixtures that limit the memory which the package believes to have, and the modules
+that its workers import.
+"""
 
 import pytest
 
@@ -24,3 +26,13 @@ def free_memory(monkeypatch):
 def cache_memory(monkeypatch):
     """Return a function that sets the bytes up to which intermediate results are kept."""
     return lambda n_bytes: monkeypatch.setattr(memory, "KEPT", n_bytes)
+
+
+@pytest.fixture
+def preload(monkeypatch):
+    """Return a function that sets the modules which workers import when they start."""
+
+    def modules(*names):
+        monkeypatch.setattr("mtlrun.parallel.worker.PRELOADED_MODULES", names)
+
+    return modules

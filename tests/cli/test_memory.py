@@ -12,6 +12,20 @@ from mtlrun.errors import MEMORY_REMEDY, MemoryLimitError
 from mtlrun.parallel.pool import Pool
 from mtlrun.problem.memory import free_bytes, require
 
+#: A method for squares that needs too much memory for more than 50 rows
+SQUARES = """
+from mtlrun.estimators.independent import PooledRidge
+from mtlrun.problem.memory import require
+
+class Squares(PooledRidge):
+    def fit(self, X, y, *, task_id=None, sample_weight=None):
+        require(1e15 if len(X) > 50 else 0, "Squares", "Use fewer rows.")
+        return super().fit(X**2, y, task_id=task_id, sample_weight=sample_weight)
+
+    def predict(self, X, *, task_id=None):
+        return super().predict(X**2, task_id=task_id)
+"""
+
 
 def table(folder):
     rng = np.random.default_rng(0)
@@ -60,15 +74,13 @@ def test_a_method_that_does_not_fit_into_memory_gets_a_row_with_the_reason(
 
 @pytest.mark.slow
 def test_if_the_best_method_does_not_fit_on_all_rows_the_leaderboard_remains(
-    mtlrun, tmp_path, monkeypatch
+    mtlrun, tmp_path
 ):
-    monkeypatch.setattr(
-        "mtlrun.estimators.base.BaseMTL._require_memory",
-        lambda self, data: require(
-            1e15 if data.n_rows > 50 else 0, type(self).__name__, "Use fewer rows."
-        ),
-    )
-    result = mtlrun(*table(tmp_path), "--methods", "JointFeatureMTL", "-o", "out")
+    (tmp_path / "large.py").write_text(SQUARES)
+    command = table(tmp_path)
+    rows = pd.read_csv("grades.csv")
+    rows.assign(grade=rows.a**2).to_csv("grades.csv", index=False)
+    result = mtlrun(*command, "--methods", "large:Squares", "-o", "out")
     assert result.exit_code == 2
     assert "needs 1e+06 GB" in result.output
     assert "Use fewer rows." in result.output
@@ -80,9 +92,9 @@ def test_if_the_best_method_does_not_fit_on_all_rows_the_leaderboard_remains(
 
 
 @pytest.mark.slow
-def test_processes_share_the_available_memory(monkeypatch):
-    # A forked server spares the workers the import of the solvers.
-    monkeypatch.setattr("mtlrun.parallel.worker.PRELOADED_MODULES", ())
+def test_processes_share_the_available_memory(preload):
+    # The workers need no solvers, whose import takes seconds.
+    preload()
     pool = Pool(n_jobs=2)
     shares = [
         outcome.value for _, outcome in pool.run(granted, [(k, ()) for k in range(2)])

@@ -2,10 +2,12 @@
 
 import codecs
 import gzip
+import math
 import pickle
+import time
 from dataclasses import replace
 from decimal import Decimal
-from itertools import combinations
+from itertools import combinations, count
 
 import numpy as np
 import pandas as pd
@@ -360,7 +362,9 @@ def test_nonconvergence_of_a_method_on_a_folder_is_reported(tmp_path, monkeypatc
 
 
 def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("mtlrun.chunks.compare.FoldSearch", SlowSearch)
+    # Each look at the clock is a second after the last one.
+    seconds_passed = count()
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(seconds_passed)))
     rows = frame()
     folder = write(tmp_path / "shops", rows)
     roles = {"target": "y", "task": "store", "drop": ["y2", "y3", "w"]}
@@ -389,11 +393,14 @@ def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypat
     gain = board.gain(mean, entries["IndependentRidge"])
     assert gain.first == pytest.approx(relative.mean())
     assert gain.error > 0
-    # The part of each fold of a search of 1,000 s, and the fit itself.
+    # The part of each fold of the search, and the fit itself.
+    searched = {}
     for entry in board.entries:
         parts = zip(entry.seconds, entry.fit_seconds, strict=True)
-        searched = [total - fit for total, fit in parts]
-        assert searched == pytest.approx([1000 / n_folds] * n_folds)
+        searched[entry.label], *others = [total - fit for total, fit in parts]
+        assert others == pytest.approx([searched[entry.label]] * (n_folds - 1))
+    # A fit to each pair of folds, which looks at the clock twice, in three seconds
+    assert searched["TaskMean"] == pytest.approx(3 * math.comb(n_folds, 2) / n_folds)
     # Errors are compared: the method with the smallest one is saved.
     best = board.ranked()[0].label
     assert not board.greater
@@ -401,14 +408,6 @@ def test_the_leaderboard_of_a_folder_equals_that_of_its_rows(tmp_path, monkeypat
     # The error of the saved model covers all folds, and all folds select its strength.
     error = result.trained.result["metrics"]["nmse"]
     assert 0 < error < gain.first
-
-
-class SlowSearch(FoldSearch):
-    """Pretend that the search of each method takes 1,000 seconds."""
-
-    def run(self, left_out, kept=None):
-        super().run(left_out, kept)
-        self.seconds.update({c.label: 1000.0 for c in self.candidates})
 
 
 BAD = {

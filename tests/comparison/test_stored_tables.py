@@ -1,5 +1,6 @@
 """Tables of a comparison: compared in memory, stored for workers and with results."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -94,11 +95,20 @@ def test_a_stored_frame_is_the_data_set_in_memory(tmp_path, seed):
 def test_a_table_compared_in_one_process_is_not_read_back(tmp_path, monkeypatch):
     path = tmp_path / "schools.csv"
     school_table().to_csv(path, index=False)
-    monkeypatch.setattr(load, "_prepare", None)
+    open_file = os.open
+    opened = []
+
+    def noted(file, flags, *args, **options):
+        opened.append(str(file))
+        return open_file(file, flags, *args, **options)
+
+    monkeypatch.setattr(os, "open", noted)
     result = mtlrun.compare(
         path, target="grade", task="school", output=tmp_path / "out", **OPTIONS
     )
     assert len(result.leaderboard) == 4
+    assert opened.count(str(path)) == 1
+    assert not [file for file in opened if file.startswith(str(tmp_path / "out/data"))]
 
 
 def test_workers_and_this_process_compute_the_same_jobs(tmp_path):

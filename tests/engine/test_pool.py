@@ -20,17 +20,9 @@ from mtlrun.parallel.worker import ForkServer, Worker, close_workers
 
 
 @pytest.fixture(autouse=True)
-def preload(monkeypatch):
-    """Keep solvers out of the workers: importing them takes seconds.
-
-    Return a function that sets the modules which workers import.
-    """
-
-    def modules(*names):
-        monkeypatch.setattr("mtlrun.parallel.worker.PRELOADED_MODULES", names)
-
-    modules()
-    return modules
+def without_solvers(preload):
+    """Keep solvers out of the workers: importing them takes seconds."""
+    preload()
 
 
 class Diverged(Exception):

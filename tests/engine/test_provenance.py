@@ -13,17 +13,10 @@ from mtlrun.engine import environment as provenance
 
 
 @pytest.fixture
-def use_checkout(monkeypatch):
-    """Return a function that sets the folder of the sources."""
-    return lambda folder: monkeypatch.setattr(
-        provenance, "checkout_dir", lambda: folder
-    )
-
-
-@pytest.fixture
-def checkout(tmp_path, use_checkout):
+def checkout(tmp_path, install):
     """Create a separate checkout with one commit."""
-    use_checkout(tmp_path)
+    install(tmp_path)
+    (tmp_path / "pyproject.toml").touch()
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b.c"]
     (tmp_path / "file").write_text("one")
     for words in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "one"]):
@@ -54,7 +47,7 @@ def test_results_written_by_a_run_do_not_count_as_changed_sources(checkout):
 
 
 def test_without_a_checkout_or_git_the_commit_is_unknown(
-    checkout, tmp_path_factory, monkeypatch, use_checkout
+    checkout, tmp_path_factory, monkeypatch, install
 ):
     unknown = replace(provenance.source_info(), commit=None, dirty=None)
     with monkeypatch.context() as patch:
@@ -62,9 +55,11 @@ def test_without_a_checkout_or_git_the_commit_is_unknown(
         assert provenance.source_info() == unknown
     (checkout / ".git" / "HEAD").write_text("damaged")
     assert provenance.source_info() == unknown
-    use_checkout(tmp_path_factory.mktemp("unpacked"))
+    unpacked = tmp_path_factory.mktemp("unpacked")
+    (unpacked / "pyproject.toml").touch()
+    install(unpacked)
     assert provenance.source_info() == unknown
-    use_checkout(None)
+    install(tmp_path_factory.mktemp("wheel"))
     assert provenance.source_info() == unknown
 
 

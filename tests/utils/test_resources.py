@@ -11,26 +11,21 @@ def test_files_are_found_in_this_installation(function):
     assert function().is_dir()
 
 
-def _layout(root, monkeypatch, *folders):
-    package = root / "mtlrun"
-    package.mkdir()
-    for folder in folders:
-        (root / folder).mkdir()
-    monkeypatch.setattr(resources, "_PACKAGE", package)
-    return package
-
-
-def test_files_are_found_in_a_wheel(tmp_path, monkeypatch):
-    package = _layout(
-        tmp_path, monkeypatch, "mtlrun/_configs", "mtlrun/_datasets", "configs"
-    )
+def test_files_are_found_in_a_wheel(tmp_path, install):
+    package = install(tmp_path)
+    for folder in ("mtlrun/_configs", "mtlrun/_datasets", "configs"):
+        (tmp_path / folder).mkdir()
+    # Of another project
+    (tmp_path / "pyproject.toml").touch()
     assert resources.configs_dir() == package / "_configs"
     assert resources.datasets_dir() == package / "_datasets"
     assert resources.checkout_dir() is None
 
 
-def test_files_are_found_in_a_checkout(tmp_path, monkeypatch):
-    _layout(tmp_path, monkeypatch, "configs", "datasets")
+def test_files_are_found_in_a_checkout(tmp_path, install):
+    install(tmp_path)
+    (tmp_path / "configs").mkdir()
+    (tmp_path / "datasets").mkdir()
     (tmp_path / "pyproject.toml").touch()
     assert resources.configs_dir() == tmp_path / "configs"
     assert resources.datasets_dir() == tmp_path / "datasets"
@@ -38,8 +33,9 @@ def test_files_are_found_in_a_checkout(tmp_path, monkeypatch):
 
 
 def test_a_folder_beside_an_installed_package_is_not_confused_with_ours(
-    tmp_path, monkeypatch
+    tmp_path, install
 ):
-    _layout(tmp_path, monkeypatch, "configs")
+    install(tmp_path)
+    (tmp_path / "configs").mkdir()
     with pytest.raises(MtlrunError, match=r"no configs folder .* reinstall"):
         resources.configs_dir()
