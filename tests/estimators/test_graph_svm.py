@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.svm import SVC, LinearSVC
 
-from mtlrun.estimators import svm
 from mtlrun.estimators.svm import GraphSVC, MultiTaskKernelSVC
 from mtlrun.features import WeightedDegree
 from mtlrun.penalties.graph import couple_tasks
@@ -273,18 +272,15 @@ def test_few_rows_need_no_compiled_code(tasks):
     assert np.array_equal(model.coef_, newton.coef_)
 
 
-def test_newton_follows_where_coordinate_ascent_is_slow(monkeypatch):
+def test_newton_follows_where_coordinate_ascent_is_slow(watch_calls):
     X, y, ids = many_rows()
-    calls = []
-
-    def slow(*args, max_iter, **options):
-        calls.append(max_iter)
-        return solve_block_dcd(*args, max_iter=1, **options)
-
-    monkeypatch.setattr(svm, "solve_block_dcd", slow)
-    model = GraphSVC(C=10.0).fit(X, y, task_id=ids)
-    assert calls == [100]
+    limits = []
+    watch_calls(solve_block_dcd, lambda arguments: limits.append(arguments["max_iter"]))
+    model = GraphSVC(C=1000.0).fit(X, y, task_id=ids)
+    assert limits == [100]
     assert model.converged_
+    newton = GraphSVC(C=1000.0, solver="newton").fit(X, y, task_id=ids)
+    assert np.array_equal(model.coef_, newton.coef_)
 
 
 # ---------------------------------------------------------------- strings

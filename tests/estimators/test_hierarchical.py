@@ -13,6 +13,7 @@ from scipy.optimize import brentq
 from scipy.stats import chi2, norm
 from scipy.stats import f as f_distribution
 from scipy.stats import t as student_t
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from mtlrun.estimators import HierarchicalMTL
@@ -20,7 +21,8 @@ from mtlrun.estimators.baselines import ScaledTargets
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical import mixtures
-from mtlrun.solvers.hierarchical.fit import refitted
+from mtlrun.solvers.hierarchical.compress import of_data
+from mtlrun.solvers.hierarchical.fit import HierarchicalProblem, refitted
 from mtlrun.solvers.hierarchical.inference import half_chi2
 from mtlrun.solvers.hierarchical.profile import profile_interval
 
@@ -524,9 +526,9 @@ def test_the_interval_of_a_level_equals_the_profile_of_dense_rows():
 @pytest.mark.parametrize("covariance", ["diagonal", "full"])
 def test_the_profile_is_below_a_slice_and_at_the_limit(covariance):
     X, y, ids, _ = table(T=12)
-    model = HierarchicalMTL(covariance).fit(X, y, task_id=ids)
-    result = refitted(model._problem(model._posterior.data), covariance)
-    K = model._posterior.data.moments()
+    data, _ = of_data(TaskData.from_stacked(X, y, ids))
+    result = refitted(HierarchicalProblem(data, np.arange(data.p)), covariance)
+    K = data.moments()
     ends = profile_interval(result, K, 0.95)
     for end in ends:
         assert end.criterion - result.criterion == pytest.approx(3.84, abs=0.1)
@@ -596,26 +598,38 @@ def test_starts_with_the_same_clusters_are_run_once(monkeypatch):
     rng = np.random.default_rng(2)
     ids = np.repeat(np.arange(12), 15)
     X = rng.normal(size=(180, 2))
-    noise = rng.normal(size=180)
-    n_starts = 0
-    solve = mixtures._EM.solve
-
-    def counted(run, steps):
-        nonlocal n_starts
-        n_starts += run.K == 2 and steps == mixtures.SHORT
-        solve(run, steps)
-
-    monkeypatch.setattr(mixtures._EM, "solve", counted)
-    # K-means always finds the same two clusters, which it numbers at random.
     weights = np.repeat([[3.0, 0.0], [-3.0, 1.0]], 6, axis=0)
-    y = (X * weights[ids]).sum(axis=1) + noise
-    HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids)
-    assert n_starts == 1
-    n_starts = 0
-    weights = rng.normal(size=(12, 2))
-    y = (X * weights[ids]).sum(axis=1) + noise
-    HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids)
-    assert n_starts > 1
+    y = (X * weights[ids]).sum(axis=1) + rng.normal(size=180)
+    find = KMeans.fit_predict
+    solve = np.linalg.solve
+
+    def count_steps(n_partitions):
+        """Return the number of steps with two clusters, from so many partitions."""
+        starts = []
+        shapes = []
+
+        def partition(kmeans, points):
+            labels = find(kmeans, points)
+            if kmeans.n_clusters == 2:
+                # Some tasks move to the other cluster, and the numbers are exchanged.
+                labels[: len(starts) % n_partitions] ^= 1
+                labels ^= len(starts) % 2
+                starts.append(labels)
+            return labels
+
+        def note(left, right):
+            shapes.append(left.shape)
+            return solve(left, right)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(KMeans, "fit_predict", partition)
+            patch.setattr(np.linalg, "solve", note)
+            HierarchicalMTL(prior="clusters").fit(X, y, task_id=ids)
+        assert len(starts) == 3
+        return shapes.count((2, 3, 3))
+
+    counts = [count_steps(n_partitions) for n_partitions in (1, 2, 3)]
+    assert np.diff(counts).tolist() == [mixtures.SHORT, mixtures.SHORT]
 
 
 @pytest.mark.every(6)

@@ -5,12 +5,20 @@ and how to recompute them.
 import os
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from mtlrun.estimators import HierarchicalMTLClassifier
+from mtlrun.problem.taskdata import TaskData
 from mtlrun.solvers.hierarchical.compress import standardized
-from mtlrun.solvers.hierarchical.logistic import fit_logistic
+from mtlrun.solvers.hierarchical.logistic import (
+    Laplace,
+    LogisticProblem,
+    Prices,
+    fit_logistic,
+    rows_of,
+)
 
 pytestmark = pytest.mark.data
 ORACLE = pd.read_csv(
@@ -48,10 +56,16 @@ def read(row):
 )
 def test_the_laplace_likelihood_is_at_least_that_of_glmer(row):
     X, y, ids, random = read(row)
-    model = HierarchicalMTLClassifier(row.covariance, slopes=random, ridge=0.0)
-    data = model._prepare(X, y, task_id=ids, sample_weight=None)
-    problem = model._problem(data, standardized(data, True), 0.0)
-    fit = fit_logistic(problem, row.covariance).fit
+    data = TaskData.from_stacked(X.to_numpy(), np.where(y > 0, 1.0, -1.0), ids)
+    p = X.shape[1] + 1
+    if isinstance(random, str):
+        positions = np.arange(p)
+    else:
+        positions = np.array([0, *(X.columns.get_indexer(random) + 1)])
+    rows = rows_of(data, standardized(data, True))
+    m = Laplace(rows, data.n_tasks, positions, Prices.weak(0.0, p, True))
+    m = m.with_random(positions[m.can_differ(True)[positions]])
+    fit = fit_logistic(LogisticProblem(m), row.covariance).fit
     assert fit.value.likelihood <= row.deviance + ABOVE
     assert fit.value.likelihood >= row.deviance - BELOW
     assert fit.converged

@@ -4,7 +4,6 @@ import os
 import pickle
 import tracemalloc
 import weakref
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from smooth_tables import SmoothTable
 
 from mtlrun.estimators import (
     HierarchicalMTL,
@@ -24,6 +24,7 @@ from mtlrun.estimators import (
 )
 from mtlrun.solvers.hierarchical import smooth, smooth_blocks, smooth_fit
 from mtlrun.solvers.hierarchical.smooth_labels import PRIOR_STD, LabelMarginal
+from mtlrun.solvers.hierarchical.smooth_levels import fit_smooth_labels
 from mtlrun.solvers.hierarchical.smooth_parts import (
     NystroemFeatures,
     SmoothDesign,
@@ -49,24 +50,21 @@ def table(n_tasks=8, p=3, seed=0, sizes=(3, 5, 8, 9, 12, 4, 30, 17)):
     return X[order], y[order], task[order], weight[order]
 
 
-def posterior_of(model):
-    """Return what the solver made of the training rows; results belong to it alone."""
-    return model._posterior
+def solved(table, **options):
+    """Return the functions that the solver makes of a table."""
+    data, _, _ = smooth.standardized(table.data)
+    return smooth.fit_smooth(data, smooth.SmoothOptions(**options)).posterior
 
 
-def training_of(model):
-    """Return the training rows as the solver read them."""
-    return model._training
+def std_at_known_variances(model, posterior, rows, task):
+    """Return standard deviations of new targets, the variances taken as known."""
+    _, variance = posterior.moments(rows, task)
+    return np.sqrt((variance / posterior.s2 + 1) * model.noise_variance_)
 
 
-def solver_rows(model, X):
-    """Return rows as the solver reads them."""
-    return model._rows(X)
-
-
-def dense_covariance(model, X, task, levels=None):
+def dense_covariance(model, solver_table, X, task):
     """Return the covariance of the functions in units of s2, by definition."""
-    rows = solver_rows(model, X)
+    rows = solver_table.rows(X)
     z = rows.z
     clipped = np.clip(z, -3, 3)
     p = z.shape[1]
@@ -79,7 +77,7 @@ def dense_covariance(model, X, task, levels=None):
         "task additive": single.mean(axis=2),
     }
     V = np.zeros((len(X), len(X)))
-    for part in posterior_of(model).data.design.common:
+    for part in solver_table.data.design.common:
         F = part.features(rows)
         V += model.variances_[part.name] / model.noise_variance_ * F @ F.T
     for name, kernel in task_kernels.items():
@@ -93,13 +91,6 @@ def dense_projection(V, weight):
     inverse = np.linalg.inv(V + np.diag(1 / weight))
     ones = inverse.sum(axis=1)
     return inverse - np.outer(ones, ones) / ones.sum(), ones / ones.sum(), inverse
-
-
-def with_known_variances(model):
-    """Return a copy of a model that treats its variances as known."""
-    certain = copy(model)
-    certain._posterior = replace(posterior_of(model), uncertainty=None)
-    return certain
 
 
 @pytest.fixture
@@ -120,16 +111,32 @@ def fitted():
     return model.fit(X, y, task_id=task, sample_weight=weight), X, y, task, weight
 
 
+@pytest.fixture(scope="module")
+def solver_table():
+    X, y, task, weight = table()
+    return SmoothTable.of(X, y, task, weight / weight.mean())
+
+
+@pytest.fixture(scope="module")
+def training(solver_table):
+    return smooth.standardized(solver_table.data)[0]
+
+
+@pytest.fixture(scope="module")
+def posterior(solver_table):
+    return solved(solver_table, prior_rate=0.0, tol=1e-9)
+
+
 # ---------------------------------------------------------------- dense algebra
 
 
-def test_the_criterion_matches_dense_algebra(fitted):
+def test_the_criterion_matches_dense_algebra(fitted, solver_table):
     model, X, y, task, weight = fitted
     w = weight / weight.mean()
     v = (y - np.average(y, weights=w)) / np.sqrt(
         np.average((y - np.average(y, weights=w)) ** 2, weights=w)
     )
-    V = dense_covariance(model, X, task)
+    V = dense_covariance(model, solver_table, X, task)
     P, _, inverse = dense_projection(V, w)
     n = len(y)
     s2 = v @ P @ v / (n - 1)
@@ -139,13 +146,16 @@ def test_the_criterion_matches_dense_algebra(fitted):
     )
 
 
-def test_predictions_and_standard_deviations_match_dense_algebra(fitted):
+def test_predictions_and_standard_deviations_match_dense_algebra(
+    fitted, solver_table, posterior
+):
     model, X, y, task, weight = fitted
     w = weight / weight.mean()
     rng = np.random.default_rng(1)
     X_new = rng.normal(size=(9, 3))
     task_new = np.array([0, 1, 2, 3, 4, 5, 6, 7, 99])
-    V = dense_covariance(model, np.vstack([X, X_new]), np.append(task, task_new))
+    rows = np.vstack([X, X_new])
+    V = dense_covariance(model, solver_table, rows, np.append(task, task_new))
     n = len(y)
     _, mean_weights, inverse = dense_projection(V[:n, :n], w)
     mu = mean_weights @ y
@@ -154,21 +164,27 @@ def test_predictions_and_standard_deviations_match_dense_algebra(fitted):
     gap = 1 - k @ inverse.sum(axis=1)
     variance = np.diag(V[n:, n:]) - np.einsum("ij,jk,ik->i", k, inverse, k)
     variance += gap**2 / inverse.sum() + 1
-    certain = with_known_variances(model)
-    actual, std = certain.predict(X_new, task_id=task_new, return_std=True)
+    expected = np.sqrt(variance * model.noise_variance_)
+    actual, std = model.predict(X_new, task_id=task_new, return_std=True)
     assert_allclose(actual, mean, atol=1e-8)
-    assert_allclose(std, np.sqrt(variance * model.noise_variance_), atol=1e-8)
     assert_allclose(model.predict(X_new, task_id=task_new), mean, atol=1e-8)
+    unit = np.sqrt(model.noise_variance_ / posterior.s2)
+    for i, code in enumerate([*range(8), -1]):
+        row = solver_table.rows(X_new[[i]])
+        certain = std_at_known_variances(model, posterior, row, code)
+        assert_allclose(certain, expected[[i]], atol=1e-8)
+        _, target_variance = posterior.target_variance(row, code)
+        assert_allclose(std[[i]], unit * np.sqrt(target_variance), atol=1e-8)
 
 
-def test_derivatives_of_variances_match_finite_differences(fitted):
-    model, X, _, _, _ = fitted
-    posterior = posterior_of(model)
+def test_derivatives_of_variances_match_finite_differences(
+    fitted, solver_table, posterior
+):
     theta = posterior.own_theta
+    rows = solver_table.rows(fitted[1][:4] + 0.3)
 
     def variance(own_theta):
         """Return the prediction error of task 2 for known common functions."""
-        rows = solver_rows(model, X[:4] + 0.3)
         task_rows = posterior.task_rows(2)
         kernels = posterior.data.design.own_kernels(task_rows.rows, task_rows.rows)
         between = posterior.data.design.own_kernels(rows, task_rows.rows)
@@ -178,18 +194,18 @@ def test_derivatives_of_variances_match_finite_differences(fitted):
         return prior - np.einsum("ij,jk,ik->i", k, np.linalg.inv(B), k)
 
     covariance = np.zeros((len(theta), len(theta)))
-    slopes, _ = posterior.own_slopes(solver_rows(model, X[:4] + 0.3), 2, covariance)
+    slopes, _ = posterior.own_slopes(rows, 2, covariance)
     for part in range(len(theta)):
         step = 1e-6 * np.eye(len(theta))[part]
         expected = (variance(theta + step) - variance(theta - step)) / 2e-6
         assert_allclose(slopes[:, part], np.maximum(expected, 0), atol=1e-6)
 
 
-def test_the_error_of_estimated_weights_matches_finite_differences(fitted):
-    model, X, _, _, _ = fitted
-    posterior = posterior_of(model)
+def test_the_error_of_estimated_weights_matches_finite_differences(
+    fitted, solver_table, posterior
+):
     theta = posterior.own_theta
-    rows = solver_rows(model, X[:4] + 0.3)
+    rows = solver_table.rows(fitted[1][:4] + 0.3)
     task_rows = posterior.task_rows(2)
     kernels = posterior.data.design.own_kernels(task_rows.rows, task_rows.rows)
     between = posterior.data.design.own_kernels(rows, task_rows.rows)
@@ -239,11 +255,17 @@ def test_a_variance_of_zero_is_not_treated_as_certain():
     model = SmoothMTL(task_parts=("level",), unseen="mean").fit(
         x[:, None], y, task_id=task
     )
-    certain = with_known_variances(model)
     assert model.variances_["task level"] == 0
+    solver_table = SmoothTable.of(x[:, None], y, task, task_parts=("level",))
+    row = solver_table.rows(np.zeros((1, 1)))
     std = model.predict([[0.0]], task_id=[99], return_std=True)[1]
-    expected = certain.predict([[0.0]], task_id=[99], return_std=True)[1]
+    posterior = solved(solver_table)
+    expected = std_at_known_variances(model, posterior, row, -1)
     assert std[0] > 1.05 * expected[0]
+    no_level = replace(posterior.uncertainty, missed=np.zeros(1))
+    certain = replace(posterior, uncertainty=no_level)
+    _, variance = posterior.target_variance(row, -1)
+    assert variance > 1.001 * certain.target_variance(row, -1)[1]
 
 
 def test_few_tasks_increase_the_standard_deviations_of_new_tasks():
@@ -255,17 +277,18 @@ def test_few_tasks_increase_the_standard_deviations_of_new_tasks():
         y = X[:, 0] + rng.normal(size=n_tasks)[task] + 0.3 * rng.normal(size=len(task))
         model = SmoothMTL(unseen="mean").fit(X, y, task_id=task)
         std = model.predict([[0.0]], task_id=[99], return_std=True)[1]
-        certain = with_known_variances(model)
-        certain_std = certain.predict([[0.0]], task_id=[99], return_std=True)[1]
+        solver_table = SmoothTable.of(X, y, task)
+        row = solver_table.rows(np.zeros((1, 1)))
+        certain_std = std_at_known_variances(model, solved(solver_table), row, -1)
         factors.append(float(std[0] / certain_std[0]))
     assert 1.2 < factors[0] <= np.sqrt(2) + 1e-9
     assert 1.0 < factors[1] < 1.1
 
 
-def test_leave_one_out_predictions_match_fits_without_the_row(fitted):
+def test_leave_one_out_predictions_match_fits_without_the_row(fitted, solver_table):
     model, X, y, task, weight = fitted
     w = weight / weight.mean()
-    V = dense_covariance(model, X, task)
+    V = dense_covariance(model, solver_table, X, task)
     P, _, _ = dense_projection(V, w)
     assert_allclose(model.loo_, y - P @ y / np.diag(P), atol=1e-8)
     rest = np.arange(1, len(y))
@@ -294,15 +317,11 @@ def test_products_in_strips_match_complete_products(m):
 
 
 @pytest.fixture(params=["kernels", "features"])
-def marginal(request, set_sizes):
+def marginal(request, set_sizes, training):
     """Return a criterion with kernels or features, and its dense matrices."""
     if request.param == "features":
         set_sizes(MAX_EXACT_ROWS=10)
-    X, y, task, weight = table()
-    model = SmoothMTL(max_iter=1)
-    with pytest.warns(match="converge"):
-        model.fit(X, y, task_id=task, sample_weight=weight)
-    data = posterior_of(model).data
+    data = training
     design, rows, codes = data.design, data.rows, data.codes
     A = design.common_features(rows)
     parts = [A[:, design.groups == j] for j in range(len(design.common))]
@@ -370,28 +389,22 @@ def test_parts_without_variance_can_be_left_out_of_an_evaluation(marginal):
     assert_allclose(criterion.curvature(value, parts)[1], exact, atol=1e-9)
 
 
-def test_large_tasks_have_features_that_predict_like_kernels(monkeypatch, set_sizes):
+def test_large_tasks_have_features_that_predict_like_kernels():
     rng = np.random.default_rng(0)
-    task = np.repeat([0, 1, 2], [90, 60, 20])
-    X = rng.uniform(-2, 2, size=(170, 2))
-    y = np.sin(2 * X[:, 0] + task) + 0.2 * rng.normal(size=170)
-    exact = SmoothMTL().fit(X, y, task_id=task)
-    monkeypatch.setattr(
-        "mtlrun.solvers.hierarchical.smooth_posterior.MAX_EXACT_ROWS", 50
-    )
-    set_sizes(MAX_EXACT_ROWS=50)
-    estimated = SmoothMTL().fit(X, y, task_id=task)
-    for actual, expected in zip(
-        estimated.predict(X, task_id=task, return_std=True),
-        exact.predict(X, task_id=task, return_std=True),
-        strict=True,
-    ):
-        assert_allclose(actual, expected, atol=0.03)
-    assert_allclose(
-        estimated.predict(X, task_id=task),
-        estimated.predict(X, task_id=task, return_std=True)[0],
-        atol=1e-9,
-    )
+    n = smooth_blocks.MAX_EXACT_ROWS + 20
+    task = np.repeat([0, 1], [n - 19, 19])
+    X = rng.uniform(-2, 2, size=(n, 2))
+    y = np.sin(2 * X[:, 0] + task) + 0.2 * rng.normal(size=n)
+    model = SmoothMTL().fit(X, y, task_id=task)
+    V = dense_covariance(model, SmoothTable.of(X, y, task), X, task)
+    _, mean_weights, inverse = dense_projection(V, np.ones(n))
+    mu = mean_weights @ y
+    gap = 1 - V @ inverse.sum(axis=1)
+    variance = np.diag(V - V @ inverse @ V) + gap**2 / inverse.sum() + 1
+    mean, std = model.predict(X, task_id=task, return_std=True)
+    assert_allclose(mean, mu + V @ inverse @ (y - mu), atol=0.03)
+    assert_allclose(std, np.sqrt(variance * model.noise_variance_), atol=0.03)
+    assert_allclose(model.predict(X, task_id=task), mean, atol=1e-9)
 
 
 # ---------------------------------------------------------------- special cases
@@ -441,10 +454,9 @@ def test_the_objective_never_increases_and_the_gap_bounds_the_rest():
     assert rough.objective_[-1] - fine.objective_[-1] < 1.0
 
 
-def test_curves_with_which_a_search_has_ended_are_not_tried_again(fitted):
-    data = posterior_of(fitted[0]).data
-    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
-    prior = smooth.smooth_prior(data, smooth.SmoothOptions())
+def test_curves_with_which_a_search_has_ended_are_not_tried_again(training):
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(training))
+    prior = smooth.smooth_prior(training, smooth.SmoothOptions())
     search = smooth_fit.VarianceSearch(criterion, prior, tol=1e-6, max_iter=100)
     search.identify(np.ones(len(prior.rate), dtype=bool))
     search.descend(np.full(len(prior.rate), 0.1))
@@ -457,9 +469,8 @@ def test_curves_with_which_a_search_has_ended_are_not_tried_again(fitted):
     assert criterion.n_evaluations > n_evaluations
 
 
-def variance_search(fitted, max_iter):
-    """Return a search for the variances of the fitted model, before its start."""
-    data = posterior_of(fitted[0]).data
+def variance_search(data, max_iter):
+    """Return a search for the variances of a model, before its start."""
     criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
     prior = smooth.smooth_prior(data, smooth.SmoothOptions())
     search = smooth_fit.VarianceSearch(criterion, prior, 1e-6, max_iter)
@@ -467,14 +478,14 @@ def variance_search(fitted, max_iter):
     return search
 
 
-def test_curves_of_a_search_that_ran_out_of_steps_are_tried_again(fitted):
-    search = variance_search(fitted, max_iter=1)
+def test_curves_of_a_search_that_ran_out_of_steps_are_tried_again(training):
+    search = variance_search(training, max_iter=1)
     search.descend(np.full(len(search.prior.rate), 0.1))
     assert not search.ends
 
 
-def test_the_certificate_covers_parts_whose_trial_did_not_converge(fitted):
-    search = variance_search(fitted, max_iter=100)
+def test_the_certificate_covers_parts_whose_trial_did_not_converge(training):
+    search = variance_search(training, max_iter=100)
     search.prior = smooth_fit.VariancePrior(
         np.ones(len(search.prior.rate)), search.prior.precision
     )
@@ -503,29 +514,29 @@ def test_a_search_that_ran_out_of_steps_continues_with_a_new_step():
     assert short.objective_[-1] == pytest.approx(complete.objective_[-1], abs=1e-9)
 
 
-def test_without_steps_the_variances_stay_where_they_started(fitted):
-    data = posterior_of(fitted[0]).data
-    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
-    prior = smooth.smooth_prior(data, smooth.SmoothOptions())
+def test_without_steps_the_variances_stay_where_they_started(training):
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(training))
+    prior = smooth.smooth_prior(training, smooth.SmoothOptions())
     fit = smooth_fit.fit_variances(criterion, prior, max_iter=0)
     assert not fit.converged
     assert set(fit.theta) <= {0.0, smooth_fit.START}
 
 
-def test_no_single_variance_can_be_changed_for_a_lower_objective(fitted):
+def test_no_single_variance_can_be_changed_for_a_lower_objective():
     X, y, task, _ = table()
     model = SmoothMTL().fit(X, y, task_id=task)
-    fit_of = posterior_of(model)
-    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(fit_of.data))
-    prior = smooth.smooth_prior(fit_of.data, smooth.SmoothOptions())
+    fitted_theta = np.array(list(model.variances_.values())) / model.noise_variance_
+    data, _, _ = smooth.standardized(SmoothTable.of(X, y, task).data)
+    criterion = smooth.SmoothMarginal(smooth_blocks.BlockList(data))
+    prior = smooth.smooth_prior(data, smooth.SmoothOptions())
 
     def objective(theta):
         return criterion.solve(theta).criterion + prior.value(theta)
 
-    best = objective(fit_of.theta)
-    for part in range(len(fit_of.theta)):
-        for value in [0.0, 1e-3, 0.03, 0.3, 3.0, 1.1 * fit_of.theta[part]]:
-            theta = fit_of.theta.copy()
+    best = objective(fitted_theta)
+    for part in range(len(fitted_theta)):
+        for value in [0.0, 1e-3, 0.03, 0.3, 3.0, 1.1 * fitted_theta[part]]:
+            theta = fitted_theta.copy()
             theta[part] = value
             assert objective(theta) >= best - 1e-5
 
@@ -637,7 +648,7 @@ def test_a_pickled_model_predicts_the_same(fitted):
 def test_variances_of_large_tables_are_estimated_from_complete_tasks():
     X, y, task, _ = table()
     model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
-    data = posterior_of(model).data
+    data, _, _ = smooth.standardized(SmoothTable.of(X, y, task).data)
     index = smooth.estimation_rows(data, smooth.SmoothOptions(max_rows=40))
     kept = np.unique(data.codes[index])
     assert len(index) <= 40
@@ -649,20 +660,19 @@ def test_variances_of_large_tables_are_estimated_from_complete_tasks():
 def test_blocks_that_exceed_the_memory_are_recomputed(set_sizes):
     X, y, task, _ = table()
     expected = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
-    n_bytes = smooth_blocks.BlockList(posterior_of(expected).data).n_bytes
+    n_bytes = smooth_blocks.BlockList(SmoothTable.of(X, y, task).data).n_bytes
     set_sizes(MAX_KEPT_BYTES=n_bytes - 1)
     model = SmoothMTL(max_rows=40).fit(X, y, task_id=task)
     assert_allclose(model.loo_, expected.loo_, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_blocks", [1, 2])
-def test_tasks_without_parts_of_their_own_share_blocks(fitted, set_sizes, n_blocks):
-    data = posterior_of(fitted[0]).data
-    linear = data.select_parts(np.array(data.design.names) == "linear")
+def test_tasks_without_parts_of_their_own_share_blocks(training, set_sizes, n_blocks):
+    linear = training.select_parts(np.array(training.design.names) == "linear")
     theta = np.ones(1)
     expected = smooth.SmoothMarginal(smooth_blocks.BlockList(linear))(theta)
     row_bytes = 8 * (len(linear.design.groups) + 2)
-    limit = row_bytes * len(data.codes) // n_blocks
+    limit = row_bytes * len(training.codes) // n_blocks
     set_sizes(MAX_BLOCK_BYTES=limit)
     blocks = smooth_blocks.BlockList(linear)
     assert len(list(blocks)) == n_blocks
@@ -671,18 +681,17 @@ def test_tasks_without_parts_of_their_own_share_blocks(fitted, set_sizes, n_bloc
     assert_allclose(value.gradient, expected.gradient, atol=1e-10)
 
 
-def test_the_blocks_of_the_search_are_released_before_others_are_made(monkeypatch):
+def test_the_blocks_of_the_search_are_released_before_others_are_made(watch_calls):
     marginals = []
     alive = []
-    find_mode = LabelMarginal.find_mode
 
-    def counted(marginal, theta):
+    def count(arguments):
+        marginal = arguments["self"]
         if marginal not in [reference() for reference in marginals]:
             marginals.append(weakref.ref(marginal))
             alive.append(sum(reference() is not None for reference in marginals))
-        return find_mode(marginal, theta)
 
-    monkeypatch.setattr(LabelMarginal, "find_mode", counted)
+    watch_calls(LabelMarginal.find_mode, count)
     X, y, task, _ = labelled_table(n_tasks=4)
     SmoothMTLClassifier().fit(X, y, task_id=task)
     assert alive == [1, 1]
@@ -896,7 +905,7 @@ def test_the_share_of_a_part_is_its_expected_variance_over_the_rows():
     model = SmoothMTL()
     model.fit(X, y + 2 * X[:, 0], task_id=task, sample_weight=weight)
     assert model.variances_["linear"] > 0
-    data = posterior_of(model).data
+    data = SmoothTable.of(X, y, task, weight).data
     same = data.codes[:, None] == data.codes
     expected = []
     for part in data.design.common:
@@ -910,20 +919,17 @@ def test_the_share_of_a_part_is_its_expected_variance_over_the_rows():
     assert_allclose(list(model.variance_shares_.values()), shares, atol=1e-10)
 
 
-def test_features_with_a_large_mean_keep_the_digits_of_their_spread(
-    fitted, monkeypatch
-):
-    posterior = posterior_of(fitted[0])
+def test_features_with_a_large_mean_keep_the_digits_of_their_spread(posterior):
     posterior = replace(posterior, theta=np.ones(len(posterior.theta)))
     blocks = smooth_blocks.BlockList(posterior.data)
     expected = posterior.part_variances(blocks)
-    features = SmoothDesign.common_features
 
-    def shifted(design, rows):
-        return features(design, rows) + 1e7
+    class ShiftedDesign(SmoothDesign):
+        def common_features(self, rows):
+            return super().common_features(rows) + 1e7
 
-    monkeypatch.setattr(SmoothDesign, "common_features", shifted)
-    blocks = smooth_blocks.BlockList(posterior.data)
+    shifted = ShiftedDesign(posterior.data.design.common, posterior.data.design.own)
+    blocks = smooth_blocks.BlockList(replace(posterior.data, design=shifted))
     assert_allclose(posterior.part_variances(blocks), expected, rtol=1e-6)
 
 
@@ -947,8 +953,9 @@ def test_the_standard_deviation_of_a_single_row_matches_its_prediction():
     X, y, task, _ = table()
     model = SmoothMTL().fit(X[:, :1], y, task_id=task)
     curve = model.partial_dependence(0, task=3, values=[0.3], n_rows=1)
-    certain = with_known_variances(model)
-    std = certain.predict([[0.3]], task_id=[3], return_std=True)[1]
+    solver_table = SmoothTable.of(X[:, :1], y, task)
+    row = solver_table.rows(np.full((1, 1), 0.3))
+    std = std_at_known_variances(model, solved(solver_table), row, 3)
     assert curve.std[0] ** 2 + model.noise_variance_ == pytest.approx(std[0] ** 2)
 
 
@@ -995,10 +1002,10 @@ def test_the_gradient_of_laplaces_criterion_matches_finite_differences(
     set_sizes, max_exact_rows
 ):
     X, y, task, weight = labelled_table()
-    model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
+    data = SmoothTable.of(X, y, task, weight).data
     set_sizes(MAX_EXACT_ROWS=max_exact_rows)
-    criterion = LabelMarginal(training_of(model))
-    theta = np.random.default_rng(12).uniform(0.2, 1.0, len(model.variances_))
+    criterion = LabelMarginal(data)
+    theta = np.random.default_rng(12).uniform(0.2, 1.0, len(data.design.names))
     gradient = criterion(theta).gradient
     for i, step in enumerate(1e-4 * np.eye(len(theta))):
         rise = criterion(theta + step).criterion - criterion(theta - step).criterion
@@ -1007,10 +1014,9 @@ def test_the_gradient_of_laplaces_criterion_matches_finite_differences(
 
 def test_laplaces_criterion_matches_dense_algebra():
     X, y, task, weight = labelled_table()
-    model = SmoothMTLClassifier().fit(X, y, task_id=task, sample_weight=weight)
-    data = training_of(model)
+    data = SmoothTable.of(X, y, task, weight).data
     criterion = LabelMarginal(data)
-    theta = np.full(len(model.variances_), 0.5)
+    theta = np.full(len(data.design.names), 0.5)
     value = criterion(theta).criterion
     design, groups = data.design, data.design.groups
     A = design.common_features(data.rows)
@@ -1054,8 +1060,9 @@ def test_probabilities_are_averaged_over_the_posterior():
     X, y, task, _ = labelled_table()
     model = SmoothMTLClassifier(unseen="mean").fit(X, y, task_id=task)
     assert model.converged_
-    rows = solver_rows(model, X)
-    mean, variance = posterior_of(model).moments(rows, -1)
+    solver_table = SmoothTable.of(X, y, task)
+    fit = fit_smooth_labels(solver_table.data, smooth.SmoothOptions())
+    mean, variance = fit.posterior.moments(solver_table.rows(X), -1)
     new = model.predict_proba(X, task_id=np.full(len(X), 99))[:, 1]
     draws = mean + np.sqrt(variance) * np.random.default_rng(14).normal(
         size=(4000, len(X))

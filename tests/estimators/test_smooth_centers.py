@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from smooth_tables import SmoothTable
 
 from mtlrun.estimators import SmoothMTL, SmoothPooled, SmoothPooledClassifier
 from mtlrun.solvers.hierarchical import smooth_parts
@@ -50,9 +51,10 @@ def test_nothing_depends_on_centers_that_carry_no_variance():
 def test_the_center_error_is_the_variance_between_kernel_and_features():
     X, y, task = rough_table()
     model = SmoothPooled(n_centers=40).fit(X, y, task_id=task)
-    rows = model._rows(X)
+    solver_table = SmoothTable.of(X, y, task, task_parts=("level",), n_centers=40)
+    rows = solver_table.rows(X)
     expected = 0.0
-    for part in model._design.common:
+    for part in solver_table.data.design.common:
         if part.name in ("wide", "narrow"):
             radial = part.maps[0]
             kernel = smooth_parts.gaussian_kernel(

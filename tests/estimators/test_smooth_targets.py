@@ -6,13 +6,20 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Ridge
+from smooth_tables import SmoothTable
 
 from mtlrun.engine.evaluation import TaskRows
 from mtlrun.estimators import SmoothIndependent, SmoothMTL, SmoothPooled
-from mtlrun.solvers.hierarchical import smooth_targets
+from mtlrun.solvers.hierarchical.smooth import SmoothOptions
 from mtlrun.solvers.hierarchical.smooth_targets import (
     TARGET_PARTS,
+    SeparateFits,
+    TargetData,
     convex_weights,
+    fit_forests,
+    fit_outputs,
+    fit_targets,
+    mix,
     principal_components,
 )
 
@@ -26,6 +33,15 @@ def rows_and_targets(n=60, n_targets=4, noise=0.3, seed=0):
     functions = np.column_stack([np.sin(X[:, 0]), X[:, 1]])
     loadings = rng.normal(size=(2, n_targets))
     return X, functions @ loadings + noise * rng.normal(size=(n, n_targets))
+
+
+def separate_fits(X, Y, weight=None):
+    """Return fits of each target alone, before they are made."""
+    weight = np.ones(len(X)) if weight is None else weight
+    table = SmoothTable.of(X, Y[:, 0], np.zeros(len(X)), weight, task_parts=(), **QUICK)
+    weights = np.repeat(weight[:, None], Y.shape[1], axis=1)
+    data = TargetData(table.data.design, table.data.rows, Y, weights)
+    return SeparateFits(data, SmoothOptions())
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +100,9 @@ def test_leave_one_out_errors_of_targets_match_fits_without_the_row():
     design = np.column_stack([X - X.mean(axis=0), np.ones(30)])
     std = X.std(axis=0)
     for j in range(2):
-        ratio = model.variances_["linear"][j] / model._targets.targets.noise[j]
+        # Over the rows, the function of variance 1 has an expected variance of 1.
+        shares = model.variance_shares_
+        ratio = shares["linear"][j] / shares["noise"][j]
         penalty = np.append(len(std) * std**2 / ratio, 0.0)
         hat = design @ np.linalg.solve(design.T @ design + np.diag(penalty), design.T)
         expected = Y[:, j] - (Y[:, j] - hat @ Y[:, j]) / (1 - np.diag(hat))
@@ -158,21 +176,21 @@ def test_components_and_forests_are_mixed_with_the_targets(fitted):
 
 @pytest.mark.slow
 def test_the_mixture_of_a_single_target_is_best_for_unseen_rows():
-    X, Y = rows_and_targets()
+    separate = separate_fits(*rows_and_targets())
+    Y = separate.data.targets
     errors = []
     for parts in (("targets",), ("forest",), ("ridge",), TARGET_PARTS):
-        model = SmoothMTL(target_parts=parts, **QUICK)
-        model._is_joint = False
-        errors.append(np.square(model.fit(X, Y).loo_ - Y).mean(axis=0))
+        fit = fit_targets(separate, parts, is_joint=False)
+        errors.append(np.square(fit.leave_one_out - Y).mean(axis=0))
     assert (errors[-1] <= np.min(errors[:-1], axis=0) + 1e-9).all()
 
 
-def test_the_mixture_weights_the_errors_of_all_targets_like_those_of_one(fitted):
-    data = fitted[0]._training_targets
+def test_the_mixture_weights_the_errors_of_all_targets_like_those_of_one():
+    data = separate_fits(*rows_and_targets()).data
     noise = np.random.default_rng(2).normal(size=(2, *data.targets.shape))
     std = data.targets.std(axis=0)
     held_out = [data.targets + std * scale for scale in noise]
-    mixture = smooth_targets.mix(held_out, data, np.ones(2, dtype=bool), is_joint=True)
+    mixture = mix(held_out, data, np.ones(2, dtype=bool), is_joint=True)
     # The weights of two predictions minimize a parabola.
     products = np.einsum("knj,lnj->jkl", noise, noise)
     errors = products + products.mean(axis=0)
@@ -186,9 +204,10 @@ def test_ridge_predictions_of_left_out_rows_match_fits_without_them():
     weight = np.random.default_rng(4).uniform(0.5, 2.0, size=25)
     model = SmoothMTL(target_parts=("ridge",), **QUICK)
     model.fit(X, Y, sample_weight=weight)
-    ridge = model._targets.ridge
-    z = model._training_targets.rows.z
+    ridge, _ = separate_fits(X, Y, weight).ridge
     weight = weight / weight.mean()
+    mean = weight @ X / 25
+    z = (X - mean) / np.sqrt(weight @ np.square(X - mean) / 25)
     for j in range(2):
         for row in range(0, 25, 6):
             rest = np.arange(25) != row
@@ -324,25 +343,20 @@ def test_small_forests_are_left_out():
 
 
 @pytest.mark.slow
-def test_models_of_the_same_rows_share_the_fits_of_single_targets(monkeypatch):
+def test_models_of_the_same_rows_share_the_fits_of_single_targets(watch_calls):
     X, Y = rows_and_targets()
-    shapes = []
-    fit_outputs = smooth_targets.fit_outputs
-
-    def counted(data, options):
-        shapes.append(data.targets.shape)
-        return fit_outputs(data, options)
-
-    monkeypatch.setattr(smooth_targets, "fit_outputs", counted)
+    fits = []
+    watch_calls(fit_outputs, fits.append)
     rows = TaskRows(X, Y)
     rows.fit(SmoothMTL(**QUICK))
-    assert len(shapes) == 2, "targets and components"
+    assert len(fits) == 2, "targets and components"
     shared = rows.fit(SmoothIndependent(**QUICK))
-    assert len(shapes) == 2
+    assert len(fits) == 2
     alone = SmoothIndependent(**QUICK).fit(X, Y)
     assert_array_equal(shared.predict(X), alone.predict(X))
+    fits.clear()
     rows.fit(SmoothIndependent(n_centers=15))
-    assert len(shapes) == 4, "other centers are other functions"
+    assert len(fits) == 1, "other centers are other functions"
 
 
 def test_the_trees_of_a_forest_share_one_generator(monkeypatch):
@@ -356,5 +370,6 @@ def test_the_trees_of_a_forest_share_one_generator(monkeypatch):
             super().__init__(*args)
 
     monkeypatch.setattr(np.random, "RandomState", Counted)
-    smooth_targets._fit_trees(X, Y, np.ones(len(X)), seed=0)
+    data = separate_fits(X, Y).data
+    fit_forests(data.rows, Y, np.ones(len(X)), seed=0, is_joint=True)
     assert n_generators == 1

@@ -84,19 +84,15 @@ def test_outside_the_range_the_inverse_is_infinite(name):
     assert form.inverse_energy(np.ones((1, 5))) == np.inf
 
 
-def test_an_inexact_inverse_is_never_too_small(monkeypatch):
+def test_an_inexact_inverse_is_never_too_small():
     """A certificate relies on it."""
-    form = base("sparse", 40)[0].scaled(100.0, 1e-2)
-    W = np.random.default_rng(1).normal(size=(5, 40))
-    exact = DenseForm(form.matrix).inverse_energy(W)
-    for steps in (1, 3, 10):
-        monkeypatch.setattr(
-            "mtlrun.penalties.coupled.conjugate_gradients",
-            lambda *args, steps=steps, **kwargs: conjugate_gradients(
-                *args, **kwargs, max_iter=steps
-            ),
-        )
-        assert form.inverse_energy(W) >= exact
+    # Conjugate gradients take as many steps as there are tasks, and stop earlier.
+    near = np.ones(2499)
+    ends = sp.diags_array([near, near], offsets=[-1, 1], shape=(2500, 2500))
+    form = SparseForm(laplacian(sp.csr_array(ends))).scaled(1.0, 1e-6)
+    W = np.random.default_rng(1).normal(size=(1, 2500))
+    exact = ChainForm(2500).scaled(1.0, 1e-6).inverse_energy(W)
+    assert form.inverse_energy(W) > 1.001 * exact
 
 
 @pytest.mark.parametrize("name", ["mean", "chain", "sparse"])

@@ -3,6 +3,7 @@ optima of other packages.
 """
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,8 +13,7 @@ from numpy.testing import assert_allclose
 
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.hierarchical import compress, marginal
-from mtlrun.solvers.hierarchical.compress import of_data, of_statistics
+from mtlrun.solvers.hierarchical.compress import Block, of_data, of_statistics
 from mtlrun.solvers.hierarchical.covariance import (
     FactorCovariance,
     FullCovariance,
@@ -120,9 +120,7 @@ def test_chain_rules_of_the_factors_match_finite_differences(kind):
 
 @pytest.mark.parametrize("shrink", [False, True])
 @pytest.mark.parametrize("method", ["reml", "ml"])
-def test_wide_designs_have_the_value_of_their_normal_equations(
-    monkeypatch, method, shrink
-):
+def test_wide_designs_have_the_value_of_their_normal_equations(method, shrink):
     """Large matrices are inverted by LAPACK's own routines, small ones by NumPy."""
     X, Y = shared(n=70, d=66, T=3)
     data = of_data(TaskData.from_matrix(X, Y))[0]
@@ -132,10 +130,19 @@ def test_wide_designs_have_the_value_of_their_normal_equations(
     kappa = 0.7 if shrink else None
     value = m(Theta, kappa)
     by_lapack = m.hessian(value, np.eye(data.p))
-    # Without these routines, and with the trace of the matrix of the shrunk columns.
-    monkeypatch.setattr(marginal, "_LARGE", 10_000)
-    monkeypatch.setattr(m, "_has_one_design", False)
+    # As tasks with rows of their own: without these routines for their matrices, and
+    # with the trace of the matrix of the shrunk columns.
+    ids = np.repeat(np.arange(3), 70)
+    stacked = TaskData.from_stacked(np.tile(X, (3, 1)), Y.T.ravel(), ids)
+    data, units = of_data(stacked)
+    m = Marginal(data, None, method, columns)
     by_numpy = m(Theta, kappa)
+    if not shrink:
+        A = units.apply(X)
+        solved_A = np.linalg.solve(np.eye(70) + (A * Theta) @ A.T, A)
+        total = (Y - units.center).sum(axis=1)
+        mu = np.linalg.solve(3 * solved_A.T @ A, solved_A.T @ total)
+        assert_allclose(value.mu, mu, rtol=1e-8, atol=1e-10)
     assert value.criterion == pytest.approx(by_numpy.criterion, rel=1e-12)
     assert_allclose(value.mu, by_numpy.mu, rtol=1e-10, atol=1e-12)
     assert_allclose(value.G, by_numpy.G, rtol=1e-10, atol=1e-10)
@@ -440,26 +447,36 @@ def test_triangular_matrices_are_inverted_by_halves(k):
 # ---------------------------------------------------------------- rows of tasks
 
 
-@pytest.fixture
-def keep_all_rows(monkeypatch):
-    """Return a function that turns off the compression of rows."""
-    return lambda: monkeypatch.setattr(
-        compress, "_without_spare_rows", lambda block, *_: block
+def complete_rows(data, intercept=True):
+    """Return all rows of the tasks, padded with zeros."""
+    compressed, columns = of_data(data, intercept)
+    root = np.ones(data.n_rows) if data.weights is None else np.sqrt(data.weights)
+    A = root[:, None] * columns.apply(data.X)
+    y = root * (data.targets - columns.center)
+    R = np.zeros((data.n_tasks, data.sizes.max(), A.shape[1]))
+    z = np.zeros(R.shape[:2])
+    ends = np.cumsum(data.sizes)
+    for task, end in enumerate(ends):
+        rows = slice(end - data.sizes[task], end)
+        R[task, : data.sizes[task]] = A[rows]
+        z[task, : data.sizes[task]] = y[rows]
+    return replace(
+        compressed,
+        blocks=[Block(np.arange(data.n_tasks), R, z)],
+        rest=np.zeros(data.n_tasks),
+        variance=y @ y / (root @ root),
     )
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_columns_that_are_constant_within_tasks_need_no_rows(
-    keep_all_rows, is_weighted
-):
+def test_columns_that_are_constant_within_tasks_need_no_rows(is_weighted):
     X, y, ids = with_columns_of_tasks()
     weights = np.random.default_rng(2).random(len(y)) + 0.5 if is_weighted else None
     data = TaskData.from_stacked(X, y, ids, weights=weights)
     short = of_data(data)[0]
-    keep_all_rows()
-    long = of_data(data)[0]
+    long = complete_rows(data)
     assert [block.R.shape[1] for block in short.blocks] == [4]  # Of six columns
-    assert [block.R.shape[1] for block in long.blocks] == [6]
+    assert short.p == 6
     assert_allclose(short.moments(), long.moments(), rtol=1e-12, atol=1e-13)
     assert short.variance == pytest.approx(long.variance, rel=1e-12)
     Theta = np.array([0.5, 0.1, 0.0, 0.3, 2.0, 0.0])
@@ -477,7 +494,7 @@ def test_columns_that_are_constant_within_tasks_need_no_rows(
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-def test_rows_are_left_out_of_short_and_long_tasks_alike(keep_all_rows, intercept):
+def test_rows_are_left_out_of_short_and_long_tasks_alike(intercept):
     sizes = np.repeat([2, 80], 20)
     ids = np.repeat(np.arange(40), sizes)
     rng = np.random.default_rng(5)
@@ -485,19 +502,19 @@ def test_rows_are_left_out_of_short_and_long_tasks_alike(keep_all_rows, intercep
     y = X.sum(axis=1) + rng.normal(size=len(ids))
     data = TaskData.from_stacked(X, y, ids)
     short = of_data(data, intercept)[0]
-    keep_all_rows()
-    long = of_data(data, intercept)[0]
-    n_rows = [max(block.R.shape[1] for block in d.blocks) for d in (short, long)]
+    long = complete_rows(data, intercept)
+    n_rows = max(block.R.shape[1] for block in short.blocks)
     # Columns that are constant within a task are multiples of the intercept. Without
     # one all columns count as varying, and no rows are left out.
-    assert n_rows == ([4, 7] if intercept else [6, 6])
+    assert (n_rows, short.p) == ((4, 7) if intercept else (6, 6))
     assert_allclose(short.moments(), long.moments(), rtol=1e-12, atol=1e-13)
     values = [Marginal(d)(np.full(d.p, 0.5)) for d in (short, long)]
     assert values[0].criterion == pytest.approx(values[1].criterion, rel=1e-12)
 
 
-def test_tasks_of_full_rank_keep_their_rows(keep_all_rows):
-    data = TaskData.from_stacked(*ragged(rows=(8, 12)))
-    kept = of_data(data)[0]
-    keep_all_rows()
-    assert_allclose(kept.blocks[0].R, of_data(data)[0].blocks[0].R, rtol=0)
+def test_tasks_of_full_rank_keep_their_rows():
+    kept = of_data(TaskData.from_stacked(*ragged(rows=(8, 12))))[0]
+    R = kept.blocks[0].R
+    assert R.shape[1] == kept.p
+    # The triangles of a QR decomposition, not turned once more
+    assert np.array_equal(R, np.triu(R))

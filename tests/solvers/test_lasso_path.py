@@ -12,7 +12,6 @@ from mtlrun.problem.losses import SquaredLoss
 from mtlrun.problem.objective import duality_gap
 from mtlrun.problem.statistics import TaskStatistics
 from mtlrun.problem.taskdata import TaskData
-from mtlrun.solvers.convex import lasso
 from mtlrun.solvers.convex.cd import descend
 from mtlrun.solvers.convex.lasso import solve_lasso_path
 
@@ -31,15 +30,10 @@ def make(n=120, d=8, T=3, seed=0):
 
 
 @pytest.fixture
-def count_descents(monkeypatch):
+def count_descents(watch_calls):
     """Return a list that grows with each descent on products."""
     calls = []
-
-    def counted(*args, **options):
-        calls.append(options)
-        return descend(*args, **options)
-
-    monkeypatch.setattr(lasso, "descend", counted)
+    watch_calls(descend, calls.append)
     return calls
 
 

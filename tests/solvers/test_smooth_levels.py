@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
+from smooth_tables import SmoothTable
 
 from mtlrun.estimators import SmoothMTLClassifier
 from mtlrun.solvers.hierarchical.smooth_labels import LabelMarginal
@@ -22,15 +23,10 @@ def table(seed=0, T=60, rows=(1, 5), sd=2.0):
     return X, (rng.random(len(ids)) < expit(odds)).astype(int), ids
 
 
-def rows_of(X, y, ids):
-    """Return the rows as the solver sees them."""
-    return SmoothMTLClassifier().fit(X, y, task_id=ids)._training
-
-
 @pytest.fixture(scope="module")
 def table_rows():
     """Return the rows of the default table as the solver sees them."""
-    return rows_of(*table())
+    return SmoothTable.of(*table()).data
 
 
 @pytest.mark.parametrize("variance", [0.04, 2.5, 20.0])
