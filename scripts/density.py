@@ -111,7 +111,7 @@ def count(path: Path) -> Counter[str]:
     docstrings = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.stmt):
-            counts += _count_statement(node)
+            counts.update(_count_statement(node))
         if isinstance(
             node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
         ):

@@ -14,6 +14,7 @@ when a walk has become shorter. The aims are 450 functions of 45 classes for
 from __future__ import annotations
 
 import contextlib
+import cProfile
 import io
 import sys
 import tempfile
@@ -21,8 +22,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType
 
 import mtlrun
 from mtlrun.cli.app import app
@@ -68,20 +68,17 @@ LIMITS = {
 
 def executed(arguments: list[str]) -> Counter[CodeType]:
     """Run a command in this process and count the calls of functions of mtlrun."""
+    profile = cProfile.Profile(builtins=False)
+    with contextlib.redirect_stdout(io.StringIO()), profile:
+        app(arguments, standalone_mode=False)
     codes: Counter[CodeType] = Counter()
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
+    for entry in profile.getstats():
+        code = entry.code
+        if not isinstance(code, CodeType):
+            continue
         is_ours = code.co_filename.startswith(PACKAGE)
-        if event == "call" and is_ours and code.co_flags & CO_OPTIMIZED:
-            codes[code] += 1
-
-    sys.setprofile(note)
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            app(arguments, standalone_mode=False)
-    finally:
-        sys.setprofile(None)
+        if is_ours and code.co_flags & CO_OPTIMIZED:
+            codes[code] += entry.callcount
     return codes
 
 
