@@ -2,7 +2,6 @@
 
 import json
 import runpy
-import time
 from pathlib import Path
 
 import numpy as np
@@ -675,26 +674,6 @@ def test_the_selected_strategy_has_the_best_inner_score_of_the_pipeline():
             [e for e in board.entries if e.family == "independent"], range(5)
         )
         assert entries[independent.selected[split]].inner[split] == min(tuned, alone)
-
-
-@pytest.mark.slow
-def test_a_budget_ends_with_a_leaderboard_that_lists_skipped_methods():
-    rng = np.random.default_rng(0)
-    wide = pd.DataFrame(
-        rng.normal(size=(120, 300)), columns=[f"x{j}" for j in range(300)]
-    )
-    targets = [f"y{t}" for t in range(12)]
-    for t, name in enumerate(targets):
-        wide[name] = wide.x0 + wide[f"x{t}"] + rng.normal(size=120)
-    lines = []
-    started = time.monotonic()
-    result = mtlrun.compare(wide, targets=targets, budget=0.2, say=lines.append)
-    assert time.monotonic() - started < 60
-    assert len(result.board.entries) >= 10
-    # Methods that have not run are listed, and have no row of dashes.
-    assert result.leaderboard["nmse"].notna().all()
-    assert all("no time was left" in line for line in result.board.left_out)
-    assert max(map(len, lines)) < 600
 
 
 def test_long_lists_of_names_are_shortened():
