@@ -44,7 +44,9 @@ def frame():
 def compared(frame, columns, **options):
     roles = {"grade", "passed", "level", "points", "school", "campus"} - set(columns)
     method = "GraphMTL" if "grade" in columns else "PooledLogistic"
-    return mtlrun.compare(frame, methods=[method], drop=sorted(roles), **FAST, **options)
+    return mtlrun.compare(
+        frame, methods=[method], drop=sorted(roles), **FAST, **options
+    )
 
 
 CASES = {

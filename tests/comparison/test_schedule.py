@@ -395,9 +395,7 @@ def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(
     without_deadline, monkeypatch
 ):
     monkeypatch.setattr(compare_module, "MAX_SHARE_OF_FIRST_METHODS", 0.0)
-    result = mtlrun.compare(
-        schools(n=800), methods=["GraphMTL"], budget=100, **QUICK
-    )
+    result = mtlrun.compare(schools(n=800), methods=["GraphMTL"], budget=100, **QUICK)
     # Half of 2,400 rows are the smallest part with 1,000 rows.
     evaluation = result.board.evaluation
     assert evaluation.train_share == 0.5

@@ -51,9 +51,7 @@ def with_absurd_rows(frame):
 
 
 def compared(frame, **more):
-    return mtlrun.compare(
-        frame, target="y", task="t", weight="w", **{**SMALL, **more}
-    )
+    return mtlrun.compare(frame, target="y", task="t", weight="w", **{**SMALL, **more})
 
 
 def outcome(result):
