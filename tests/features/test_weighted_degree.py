@@ -41,7 +41,7 @@ def strings(n=12, length=9, alphabet="ACGT", seed=0):
             st.text("ACGTN", min_size=n, max_size=n), min_size=1, max_size=5
         )
     ),
-    st.integers(1, 6),  # The matrix has up to 12 * 4^7 / 3 columns.
+    st.integers(1, 4),  # The matrix has up to 12 * 4^5 / 3 columns.
 )
 def test_inner_products_equal_the_kernel(words, degree):
     X = WeightedDegree(degree=degree).fit_transform(np.array(words))
