@@ -35,7 +35,7 @@ from mtlrun.estimators import (
 )
 from mtlrun.estimators.baselines import TaskFeature
 from mtlrun.estimators.network import MTNetwork
-from mtlrun.problem.taskdata import TaskData
+from mtlrun.problem.memory import require
 
 MODELS = [
     GraphMTL(),
@@ -105,17 +105,11 @@ def make(shape):
     return X, rng.normal(size=(n, 4)), None
 
 
-def data_of(X, y, ids):
-    return (
-        TaskData.from_matrix(X, y) if ids is None else TaskData.from_stacked(X, y, ids)
-    )
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.cover(model=MODELS, shape=["tall", "wide", "labels", "ragged", "sparse"])
-def test_the_estimate_bounds_the_memory_of_a_fit(model, shape):
-    check_bounds(clone(model), *make(shape))
+def test_the_estimate_bounds_the_memory_of_a_fit(model, shape, watch_calls):
+    check_bounds(clone(model), *make(shape), watch_calls)
 
 
 @pytest.mark.slow
@@ -125,8 +119,8 @@ def test_the_estimate_bounds_the_memory_of_a_fit(model, shape):
     [model for model in MODELS if not isinstance(model, MultiTaskKernelSVC)],
     ids=str,
 )
-def test_the_estimate_bounds_a_fit_of_many_rows_of_many_tasks(model):
-    check_bounds(clone(model), *make("many rows"))
+def test_the_estimate_bounds_a_fit_of_many_rows_of_many_tasks(model, watch_calls):
+    check_bounds(clone(model), *make("many rows"), watch_calls)
 
 
 @pytest.mark.cover
@@ -134,24 +128,29 @@ def test_the_estimate_bounds_a_fit_of_many_rows_of_many_tasks(model):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("shape", ["many tasks", "many features"])
 @pytest.mark.parametrize("model", PAIRED, ids=str)
-def test_the_estimate_counts_matrices_of_pairs(model, shape):
+def test_the_estimate_counts_matrices_of_pairs(model, shape, watch_calls):
     X, y, ids = make(shape)
     model = clone(model)
     if "graph" in model.get_params() and not isinstance(model.graph, str):
         noise = np.random.default_rng(0).random((y.shape[1],) * 2)
         model.set_params(graph=noise + noise.T)
-    check_bounds(model, X, y, ids)
+    check_bounds(model, X, y, ids, watch_calls)
 
 
-def check_bounds(model, X, y, ids):
+def check_bounds(model, X, y, ids, watch_calls):
     if is_classifier(model):
         y = np.where(y > 0, 1, -1)
     if "max_iter" in model.get_params():
         model.set_params(max_iter=5)
-    for _ in range(2):
-        # The first fit compiles and imports, the second one looks at the machine.
-        model.fit(X, y, task_id=ids)
-    estimate = model._bytes(data_of(X, y, ids))
+    needs = {}
+    # The first fit compiles and imports, the second one looks at the machine.
+    model.fit(X, y, task_id=ids)
+    stop = watch_calls(
+        require, lambda call: needs.setdefault(call["work"].split()[0], call["need"])
+    )
+    model.fit(X, y, task_id=ids)
+    stop()
+    estimate = needs[type(model).__name__]
     tracemalloc.start()
     try:
         with warnings.catch_warnings():
