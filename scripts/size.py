@@ -74,10 +74,10 @@ def room_of(path: Path, package: Path = PACKAGE) -> str:
     return parts[0] if len(parts) > 1 else TOP
 
 
-def count_tokens(text: str, tree: ast.Module) -> int:
+def count_tokens(text: str, nodes: Iterable[ast.AST]) -> int:
     """Count the tokens of code."""
     docstrings = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, WITH_DOCSTRING) and ast.get_docstring(node) is not None:
             docstrings.add(node.body[0].lineno)
     number = 0
@@ -96,7 +96,7 @@ def is_private(name: str) -> bool:
 def is_key(node: ast.AST) -> bool:
     """Whether an expression takes an item by a string in the code."""
     if isinstance(node, ast.Subscript):
-        if ast.unparse(node.value) == "Literal":
+        if isinstance(node.value, ast.Name) and node.value.id == "Literal":
             # A type.
             return False
         key = node.slice
@@ -138,17 +138,13 @@ def returns_tuple(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     )
 
 
-def count_lazy(tree: ast.Module, package: str) -> int:
+def count_lazy(nodes: list[ast.AST], package: str) -> int:
     """Count the imports of the package inside functions."""
-    lines = set()
-    for function in ast.walk(tree):
-        if isinstance(function, FUNCTIONS):
-            for node in ast.walk(function):
-                if not isinstance(node, ast.ImportFrom) or not node.module:
-                    continue
-                if node.module.partition(".")[0] == package:
-                    lines.add(node.lineno)
-    return len(lines)
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+    lines = {x.lineno for x in imports if (x.module or "").split(".")[0] == package}
+    functions = [node for node in nodes if isinstance(node, FUNCTIONS)]
+    ranges = [range(x.lineno, (x.end_lineno or 0) + 1) for x in functions]
+    return len(lines & set[int]().union(*ranges))
 
 
 def count_rooms(trees: Mapping[Path, ast.Module], package: Path) -> dict[str, Figures]:
@@ -159,8 +155,9 @@ def count_rooms(trees: Mapping[Path, ast.Module], package: Path) -> dict[str, Fi
     """
     references: Counter[str] = Counter()
     definitions: Counter[str] = Counter()
-    for tree in trees.values():
-        for node in ast.walk(tree):
+    nodes_by_path = {path: list(ast.walk(tree)) for path, tree in trees.items()}
+    for nodes in nodes_by_path.values():
+        for node in nodes:
             if isinstance(node, ast.Name):
                 references[node.id] += 1
             elif isinstance(node, ast.Attribute):
@@ -168,11 +165,11 @@ def count_rooms(trees: Mapping[Path, ast.Module], package: Path) -> dict[str, Fi
             elif isinstance(node, FUNCTIONS):
                 definitions[node.name] += 1
     rooms: dict[str, Figures] = defaultdict(lambda: dict.fromkeys(COLUMNS, 0))
-    for path, tree in trees.items():
+    for path, nodes in nodes_by_path.items():
         figures = rooms[room_of(path, package)]
-        figures["tokens"] += count_tokens(path.read_text(encoding="utf-8"), tree)
-        figures["lazy"] += count_lazy(tree, package.name)
-        for node in ast.walk(tree):
+        figures["tokens"] += count_tokens(path.read_text(encoding="utf-8"), nodes)
+        figures["lazy"] += count_lazy(nodes, package.name)
+        for node in nodes:
             if isinstance(node, FUNCTIONS):
                 figures["functions"] += 1
                 name = node.name
