@@ -170,6 +170,7 @@ def test_scores_and_probabilities_belong_to_their_labels_whichever_is_positive(
     tmp_path, positive, is_ragged
 ):
     frame, _ = ragged_case(MANY_ROWS, True)
+    frame = frame[frame.task.isin(["t0", "t1"])]
     roles = {"target": "y", "task": "task"}
     if not is_ragged:
         frame = frame.drop(columns="task").assign(z=np.where(frame.b > 0, "yes", "no"))
@@ -198,23 +199,6 @@ def test_scores_and_probabilities_belong_to_their_labels_whichever_is_positive(
     assert roc_auc_score(frame.y == positive, column) > 0.8
     name = "yes" if is_ragged else "y=yes"
     assert roc_auc_score(frame.y == "yes", result.predict_proba(frame)[name]) > 0.8
-
-
-@pytest.mark.slow
-def test_classes_of_each_task_have_scores_and_those_of_other_tasks_do_not():
-    frame = table(3, 40).drop(columns="z")
-    levels = pd.cut(frame.y, [-99, -0.5, 0.5, 99], labels=["low", "mid", "top"])
-    frame["y"] = levels.astype(str)
-    only_two = (frame.task == "t1") & (frame.y == "top")
-    frame.loc[only_two, "y"] = "mid"
-    options = {"methods": ["IndependentLogistic"], "splits": 2, "repeats": 1}
-    result = mtlrun.compare(frame, target="y", task="task", folds=2, **options)
-    scores = result.model.decision_function(frame)
-    assert result.model.classes_.tolist() == ["low", "mid", "top"]
-    assert scores.shape == (120, 3)
-    assert (scores[frame.task == "t1", 2] == -np.inf).all()
-    labels = result.model.classes_[scores.argmax(axis=1)]
-    assert (labels == result.predict(frame)).all()
 
 
 def test_scores_are_rejected_for_numbers():
