@@ -10,16 +10,16 @@ from mtlrun.lab.experiment.load import load_training
 from mtlrun.lab.plan import plan
 
 OPTIONS = {"splits": 2, "folds": 2, "repeats": 1}
-RAGGED = {"target": "y", "task": "site", "drop": "w", "methods": ["GraphMTL"]}
+RAGGED = {"target": "y", "task": "site", "drop": "w", "methods": ["PooledRidge"]}
 ROLES = {
     "numbers": RAGGED,
     "weights": {**RAGGED, "drop": (), "weight": "w"},
-    "curve": {**RAGGED, "curve": True},
+    "curve": {**RAGGED, "curve": True, "methods": ["GraphMTL"]},
     "labels": {
         "target": "label",
         "task": "site",
         "drop": ["y", "w"],
-        "methods": ["GraphMTLClassifier"],
+        "methods": ["PooledLogistic"],
     },
     "targets": {
         "targets": ["y", "a"],
@@ -79,10 +79,9 @@ def test_the_names_of_a_table_and_its_test_rows_do_not_matter(tmp_path):
     parts = {"a": frame[:60], "b": frame[60:], "c": frame[:60], "d": frame[60:]}
     for name, part in parts.items():
         part.to_csv(tmp_path / f"{name}.csv", index=False)
-    roles = {**RAGGED, "methods": ["PooledRidge"]}
-    first = results(tmp_path / "a.csv", test=tmp_path / "b.csv", **roles)
-    assert results(tmp_path / "c.csv", test=tmp_path / "d.csv", **roles) == first
-    assert results(parts["a"], test=parts["b"], **roles) == first
+    first = results(tmp_path / "a.csv", test=tmp_path / "b.csv", **RAGGED)
+    assert results(tmp_path / "c.csv", test=tmp_path / "d.csv", **RAGGED) == first
+    assert results(parts["a"], test=parts["b"], **RAGGED) == first
 
 
 @pytest.mark.slow
