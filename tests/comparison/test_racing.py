@@ -33,8 +33,8 @@ DEFAULT = (
 QUICK = {"target": "y", "task": "school", "splits": 3, "repeats": 1, "folds": 3}
 
 
-@pytest.fixture
-def short_list(monkeypatch):
+@pytest.fixture(scope="module")
+def short_list():
     """Shorten the default list of methods."""
     from mtlrun.comparison import candidates
 
@@ -47,7 +47,9 @@ def short_list(monkeypatch):
             if candidate.label in DEFAULT
         ]
 
-    monkeypatch.setattr(candidates, "default_candidates", few)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "default_candidates", few)
+        yield
 
 
 def unrelated_tasks(n_tasks=4, n=24):
@@ -191,11 +193,18 @@ def test_packed_records_find_the_keys_of_the_first_folds(on):
     assert fold_keys(inputs, {}) == keys
 
 
+@pytest.fixture(scope="module")
+def raced_in(short_list, tmp_path_factory):
+    """Return a comparison with a race in one process, and its folder."""
+    folder = tmp_path_factory.mktemp("raced")
+    return mtlrun.compare(unrelated_tasks(), output=folder, jobs=1, **QUICK), folder
+
+
 @pytest.mark.slow
-def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
+def test_a_race_stops_methods_and_changes_no_score(raced_in):
     frame = unrelated_tasks()
     full = mtlrun.compare(frame, racing=False, **QUICK)
-    raced = mtlrun.compare(frame, output=tmp_path, **QUICK)
+    raced, folder = raced_in
     entries = {entry.label: entry for entry in full.board.entries}
     stopped = [entry for entry in raced.board.entries if entry.stopped]
     assert stopped
@@ -219,19 +228,18 @@ def test_a_race_stops_methods_and_changes_no_score(short_list, tmp_path):
             assert any(entry.label in line for line in raced.board.left_out)
     assert raced.board.answer.decision == full.board.answer.decision
     # The folder also serves a comparison without racing.
-    again = mtlrun.compare(frame, output=tmp_path, racing=False, **QUICK)
+    again = mtlrun.compare(frame, output=folder, racing=False, **QUICK)
     assert {e.label: e.scores for e in again.board.entries} == {
         e.label: e.scores for e in full.board.entries
     }
 
 
 @pytest.mark.slow
-def test_the_number_of_processes_does_not_affect_which_methods_stop(short_list):
-    frame = unrelated_tasks()
-    results = [mtlrun.compare(frame, jobs=jobs, **QUICK) for jobs in (1, 2)]
+def test_the_number_of_processes_does_not_affect_which_methods_stop(raced_in):
+    two_processes = mtlrun.compare(unrelated_tasks(), jobs=2, **QUICK)
     boards = [
         {entry.label: (entry.stopped, entry.scores) for entry in result.board.entries}
-        for result in results
+        for result in (raced_in[0], two_processes)
     ]
     assert any(stopped for stopped, _ in boards[0].values())
     assert boards[0] == boards[1]
