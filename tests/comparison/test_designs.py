@@ -155,6 +155,23 @@ def test_last_values_of_targets_on_the_same_rows_skip_missing_values():
 OPTIONS = {"target": "value", "task": "patient", "methods": ["GraphMTL"], "folds": 2}
 
 
+@pytest.fixture(scope="module")
+def compared():
+    """Return a function that compares methods once, and its texts of warnings."""
+    done = {}
+
+    def compare(**design):
+        key = tuple(design)
+        if key not in done:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                result = mtlrun.compare(cohort(), **OPTIONS, **design, splits=3)
+            done[key] = result, [str(warning.message) for warning in caught]
+        return done[key]
+
+    return compare
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "design",
@@ -167,8 +184,8 @@ OPTIONS = {"target": "value", "task": "patient", "methods": ["GraphMTL"], "folds
         {"new_tasks": True, "since_first": "visit"},
     ],
 )
-def test_questions_about_a_cohort_are_accepted(design):
-    result = mtlrun.compare(cohort(), **OPTIONS, **design, splits=3, repeats=1)
+def test_questions_about_a_cohort_are_accepted(compared, design):
+    result, _ = compared(**design)
     labels = set(result.leaderboard["method"])
     assert ("LastValue+Drift" in labels) == ("time" in design)
     assert not any(entry.failures for entry in result.board.entries)
@@ -180,12 +197,9 @@ def test_questions_about_a_cohort_are_accepted(design):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("design", [{}, {"time": "visit"}])
-def test_each_line_is_printed_once_and_the_counts_of_tasks_add_up(design):
+def test_each_line_is_printed_once_and_the_counts_of_tasks_add_up(compared, design):
     frame = cohort()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        result = mtlrun.compare(frame, **OPTIONS, **design, splits=3, repeats=1)
-    texts = [str(warning.message) for warning in caught]
+    result, texts = compared(**design)
     assert len(set(texts)) == len(texts)
     facts = result.board.facts
     assert len(set(facts)) == len(facts)
@@ -197,11 +211,9 @@ def test_each_line_is_printed_once_and_the_counts_of_tasks_add_up(design):
 
 
 @pytest.mark.slow
-def test_a_saved_model_of_next_rows_stores_the_last_rows(tmp_path):
+def test_a_saved_model_of_next_rows_stores_the_last_rows(compared, tmp_path):
     frame = cohort()
-    result = mtlrun.compare(
-        frame, **OPTIONS, time="visit", splits=3, output=tmp_path / "cells"
-    )
+    result, _ = compared(time="visit")
     # A random walk: no method beats its last value.
     assert result.saved.startswith("LastValue")
     assert result.board.answer.decision != HELPS
@@ -237,23 +249,3 @@ def test_a_repeat_that_cannot_differ_is_not_made(roles, n_units):
         assert (protocol.n_repeats, protocol.n_splits) == (1, n_units)
     fewer = protocol_of(frame, splits=n_units - 1, repeats=3, **roles)
     assert (fewer.n_repeats, fewer.n_splits) == (3, 3 * (n_units - 1))
-
-
-@pytest.mark.slow
-def test_leave_one_task_out_has_the_same_result_with_any_number_of_repeats():
-    results = []
-    for repeats in (1, 2):
-        result = mtlrun.compare(
-            cohort(12),
-            target="value",
-            task="patient",
-            drop="visit",
-            new_tasks=True,
-            methods=["GraphMTL"],
-            splits=12,
-            folds=2,
-            repeats=repeats,
-        )
-        scores = {entry.label: entry.tasks for entry in result.board.entries}
-        results.append((scores, result.verdict))
-    assert results[0] == results[1]
