@@ -1,5 +1,6 @@
 """The page of a comparison shows the coefficients of each task with intervals."""
 
+import functools
 from html.parser import HTMLParser
 
 import numpy as np
@@ -31,21 +32,24 @@ def test_coefficients_of_one_model_for_all_tasks_are_one_row():
     assert [row[2] for row in texts] == ["0.25", "0.25", "12.00"]
 
 
+@pytest.fixture(scope="module")
+def compared(table):
+    """Return a function that compares a method with the baselines once."""
+    options = {"target": "grade", "task": "school", "splits": 3, "folds": 2}
+
+    @functools.cache
+    def compare(method):
+        return mtlrun.compare(table, methods=[method], **options)
+
+    return compare
+
+
 @pytest.mark.slow
-@pytest.mark.rendered
 @pytest.mark.parametrize(
     ("method", "intervals"), [("HierarchicalMTL", True), ("GraphMTL", False)]
 )
-def test_coefficients_are_on_the_page(table, method, intervals):
-    result = mtlrun.compare(
-        table,
-        target="grade",
-        task="school",
-        methods=[method],
-        splits=3,
-        repeats=1,
-        folds=2,
-    )
+def test_coefficients_are_on_the_page(compared, method, intervals):
+    result = compared(method)
     assert (result.saved == "HierarchicalMTL") == intervals
     section = (
         result.page()
@@ -104,17 +108,9 @@ class Visible(HTMLParser):
 
 @pytest.mark.slow
 def test_verdict_leaderboard_tasks_and_predictions_are_visible_and_the_rest_is_folded(
-    table,
+    compared,
 ):
-    result = mtlrun.compare(
-        table,
-        target="grade",
-        task="school",
-        methods=["HierarchicalMTL"],
-        splits=3,
-        repeats=1,
-        folds=2,
-    )
+    result = compared("HierarchicalMTL")
     page = Visible(result.page())
     assert page.headings == [
         "Leaderboard",
