@@ -506,10 +506,9 @@ def test_invalid_csv_files_are_rejected(tmp_path, name):
 @pytest.mark.slow
 def test_a_compressed_file_that_expands_without_limit_is_rejected(tmp_path):
     head = b"y,store,x0\n" + b"1,a,2\n2,b,3\n" * 5_000
+    compressed = gzip.compress(head + bytes([10]) * (300 << 20), compresslevel=1)
     for number in range(2):
-        (tmp_path / f"{number}.csv.gz").write_bytes(
-            gzip.compress(head + bytes([10]) * (300 << 20))
-        )
+        (tmp_path / f"{number}.csv.gz").write_bytes(compressed)
     with pytest.raises(DataError, match="the limit is"):
         read(tmp_path, target="y", task="store")
 

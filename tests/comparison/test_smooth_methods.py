@@ -117,9 +117,10 @@ def test_many_targets_are_not_tried_by_default():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_trees")
 def test_a_model_of_targets_is_compared_and_loaded_without_trust(tmp_path):
     frame, names = targets_of(3)
-    few = {"splits": 3, "repeats": 1, "folds": 2}
+    few = {"splits": 2, "repeats": 1, "folds": 2}
     result = mtlrun.compare(frame, targets=names, methods=["SmoothMTL"], **few)
     scores = {entry.label: entry.score for entry in result.board.entries}
     assert min(scores, key=scores.get) in ("SmoothMTL", "SmoothIndependent")
@@ -208,7 +209,7 @@ def test_the_saved_smooth_model_has_standard_deviations(curved, tmp_path):
 
 @pytest.mark.slow
 def test_the_sign_of_the_gain_is_unchanged_on_linear_tasks():
-    frame = curves(False)
+    frame = curves(False, n_tasks=6)
     gains = []
     for methods in (["HierarchicalMTL"], ["HierarchicalMTL", *SMOOTH]):
         result = mtlrun.compare(frame, methods=methods, **FEW)
