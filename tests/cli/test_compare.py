@@ -212,7 +212,7 @@ def test_the_selected_method_has_the_same_scores_in_compare_train_and_reproduce(
     )
     options = (
         "--methods",
-        "GraphMTL",
+        "PooledRidge",
         "--splits",
         "2",
         "--repeats",
