@@ -161,7 +161,7 @@ def test_labels_have_lines_of_probabilities():
         table.drop(columns="height"),
         target="tall",
         task="bed",
-        methods=["GraphMTLClassifier"],
+        methods=["PooledLogistic"],
         min_rows=3,
         **FAST,
     )
@@ -195,7 +195,7 @@ def test_the_line_of_a_separate_model_is_not_called_multi_task():
 def test_tasks_of_another_size_have_axes_of_their_own():
     table = plants()
     table.loc[table.bed == "bed 1", ["water", "height"]] *= 100
-    result = compared(table, ["HierarchicalMTL"])
+    result = compared(table, ["PooledRidge"])
     picture = task_picture(result.model, result.dataset, "water", ["bed 1", "bed 2"])
     assert not picture.shares_axes
     _, small = draw(picture)
@@ -252,7 +252,7 @@ def test_a_kind_that_a_model_lacks_is_refused_with_those_that_it_has(grown, tmp_
 @pytest.mark.slow
 def test_tasks_of_equal_size_have_no_picture_of_gains_by_rows():
     table = plants().query("bed != 'bed 7'")
-    result = compared(table, ["HierarchicalMTL", "IndependentRidge", "PooledRidge"])
+    result = compared(table, ["GraphMTL"])
     with pytest.raises(UserError, match="12 rows") as caught:
         result.plot_gains()
     assert "plot_tasks" in caught.value.remedy
