@@ -44,7 +44,7 @@ def table(scenario, seed, slope_std=0.0):
     return x[:, None], y, task
 
 
-def rejected(scenario, slope_std=0.0, n_tables=60):
+def rejected(scenario, slope_std=0.0, *, n_tables):
     """Return how often slopes seem to differ, jointly and in the column."""
     jointly = 0
     single = 0
@@ -86,7 +86,7 @@ def test_levels_of_tasks_that_drift_slowly_are_called_untestable():
 @pytest.mark.parametrize("scenario", ["along time", "curve", "noise", "heavy tails"])
 def test_slopes_do_not_seem_to_differ_where_an_assumption_fails(scenario):
     # Above 8% plus 2.3 standard errors. Without checks .97, .7, .23 and .08 rejected.
-    assert max(rejected(scenario)) < 0.16
+    assert max(rejected(scenario, n_tables=30)) < 0.2
 
 
 @pytest.mark.parametrize("scenario", ["along time", "curve", "noise"])

@@ -353,14 +353,24 @@ def test_a_bootstrap_counts_the_original_table():
     assert model.test("w", method="bootstrap", draws=9).p_value <= 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["score", "f"])
-def test_exact_tests_have_uniform_p_values_under_the_null_hypothesis(method):
-    p = []
+@pytest.fixture(scope="module")
+def models_of_equal_slopes():
+    models = []
     for seed in range(100):
         X, y, ids, _ = table(seed, T=12, n=6, spread=(1.0, 0.0, 0.0))
-        model = HierarchicalMTL("intercept").fit(X, y, task_id=ids)
-        p.append(model.test("slopes", method=method, draws=99).p_value)
+        models.append(HierarchicalMTL("intercept").fit(X, y, task_id=ids))
+    return models
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["score", "f"])
+def test_exact_tests_have_uniform_p_values_under_the_null_hypothesis(
+    models_of_equal_slopes, method
+):
+    p = [
+        model.test("slopes", method=method, draws=99).p_value
+        for model in models_of_equal_slopes
+    ]
     assert 0.02 <= np.mean(np.array(p) <= 0.05) <= 0.09
     assert 0.4 < np.mean(p) < 0.6
 

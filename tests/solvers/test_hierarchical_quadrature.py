@@ -243,7 +243,7 @@ def test_fits_where_laplace_suffices_do_not_change():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["intercept", "diagonal"])
 def test_order_of_rows_names_of_tasks_and_names_of_classes_do_not_matter(name):
-    X, y, ids = table(seed=1, T=150, rows=(1, 5), sd=3.0)
+    X, y, ids = table(seed=1, T=60, rows=(1, 5), sd=3.0)
     X = X[:, :1]
     order = np.random.default_rng(7).permutation(len(y))
     base = HierarchicalMTLClassifier(name, tol=1e-9).fit(X, y, task_id=ids)
@@ -290,7 +290,7 @@ def test_every_task_twice_doubles_the_likelihood():
 @pytest.mark.slow
 def test_auto_adds_a_slope_that_predicts_better():
     rng = np.random.default_rng(0)
-    T, n = 300, 7
+    T, n = 150, 7
     ids, time = np.repeat(np.arange(T), n), np.tile(np.linspace(-1, 1, n), T)
     odds = 3 * rng.normal(size=T)[ids] + (3 * rng.normal(size=T)[ids] - 1) * time
     y = (rng.random(T * n) < expit(odds)).astype(int)
