@@ -195,9 +195,7 @@ SHORT = {
     "enron": ["method.grid={lam: [0.3], beta: [0.01]}"],
     "landmine": ["method.grid={alpha: [1, 10]}", "selection={folds: 2}"],
     "letter": ["method.grid={C: [0.1]}", "selection={folds: 2}"],
-    "mnist": [
-        "dataset.tasks={make: one-vs-rest, classes: ['4', '9'], per_class: 100}"
-    ],
+    "mnist": ["dataset.tasks={make: one-vs-rest, classes: ['4', '9'], per_class: 100}"],
     "sarcos": ["method.grid={alpha: [1, 10]}", "selection={folds: 2}"],
     "school": ["method.grid={alpha: [10, 100]}", "selection={folds: 2}"],
     "splice-windows": [
