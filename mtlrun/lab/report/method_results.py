@@ -250,4 +250,6 @@ def method_results(run: Run) -> list[MethodResult]:
         names = list(map(str, tasks))
         results.append(MethodResult(dataset, method, cells, names, medians))
     baselines = {r.dataset: r for r in results if r.method == run.baseline}
-    return [replace(r, base=baselines.get(r.dataset)) for r in results]
+    for result in results:
+        result.base = baselines.get(result.dataset)
+    return results
