@@ -137,16 +137,17 @@ def _judge_together(
     tested = set()
     for other, data in zip(claims, fingerprints, strict=True):
         for result in other.results:
-            key = (repr(result.check), result.title, data.get(result.dataset, ""))
+            # Its text takes longer than all else here.
+            check = repr(result.check)
+            key = (check, result.title, data.get(result.dataset, ""))
             if key not in by_title or not by_title[key].is_tested:
                 by_title[key] = result
             if result.is_tested:
-                tested.add((repr(result.check), result.dataset))
+                tested.add((check, result.dataset))
     joined = []
-    for result in by_title.values():
+    for (check, *_), result in by_title.items():
         # Another run has the data that this one lacks.
-        is_made = (repr(result.check), result.dataset) in tested
-        if result.is_tested or not is_made:
+        if result.is_tested or (check, result.dataset) not in tested:
             joined.append(result)
     return judge_results(claim, joined)
 
