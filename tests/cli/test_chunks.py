@@ -180,8 +180,8 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(
     from mtlrun.chunks import compare, summed
 
     roles = ("--target", "y", "--task", "store", "--methods", "PooledRidge")
-    command = ("compare", "rows", *roles, "--splits", "3", "--jobs")
-    result = mtlrun(*command, "1", "-o", "whole")
+    command = ("compare", "rows", *roles, "--splits", "3", "--jobs", n_jobs)
+    result = mtlrun(*command, "-o", "whole")
     assert result.exit_code == 0, result.output
     expected = pd.read_csv(tmp_path / "whole/compare/rows/leaderboard.csv")
 
@@ -190,7 +190,7 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(
 
     with monkeypatch.context() as patch:
         patch.setattr(compare, "_fit_without_folds", interrupt)
-        result = mtlrun(*command, n_jobs, "-o", "out")
+        result = mtlrun(*command, "-o", "out")
     assert result.exit_code != 0
     assert "3 of 3 pairs" in result.stderr
     with monkeypatch.context() as patch:
@@ -199,10 +199,10 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(
         patch.setattr(summed, "search_part", interrupt)
         # Only the second pass is left, which reads the files.
         patch.setattr(compare.Chunked, "losses", interrupt)
-        result = mtlrun(*command, n_jobs, "-o", "out")
+        result = mtlrun(*command, "-o", "out")
     assert "are used" in result.stderr
     assert "3 of 3 pairs" in result.stderr
-    result = mtlrun(*command, n_jobs, "-o", "out")
+    result = mtlrun(*command, "-o", "out")
     assert result.exit_code == 0, result.output
     folder = tmp_path / "out/compare/rows"
     board = pd.read_csv(folder / "leaderboard.csv")
