@@ -184,8 +184,8 @@ def test_an_interrupted_prediction_of_a_folder_goes_on(
 @pytest.mark.parametrize("n_jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_an_interrupted_comparison_of_a_folder_goes_on(mtlrun, rows, tmp_path, n_jobs):
     roles = ("--target", "y", "--task", "store", "--methods", "PooledRidge")
-    command = ("compare", "rows", *roles, "--splits", "3", "--jobs")
-    result = mtlrun(*command, "1", "-o", "whole")
+    command = ("compare", "rows", *roles, "--splits", "3", "--jobs", n_jobs)
+    result = mtlrun(*command, "-o", "whole")
     assert result.exit_code == 0, result.output
     expected = pd.read_csv(tmp_path / "whole/compare/rows/leaderboard.csv")
 
@@ -220,7 +220,7 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(mtlrun, rows, tmp_path, n
     assert "rows per second" not in said
     # Neither sums nor fits are computed again.
     assert times_in(folder, "sums-*/*") == kept
-    result = mtlrun(*command, n_jobs, "-o", "out")
+    result = mtlrun(*command, "-o", "out")
     assert result.exit_code == 0, result.output
     assert "are used" in result.stderr
     board = pd.read_csv(folder / "leaderboard.csv")

@@ -140,4 +140,5 @@ def test_workers_do_not_execute_files_named_like_modules(run, folder):
             f"open('ran-{name}', 'w').close()\nraise ImportError\n"
         )
     run([SCRIPT], *COMPARE, "--methods", "TraceNormMTL", "--folds", "2", "--jobs", "2")
+    run([SCRIPT], "reproduce", "table2", "--profile", "smoke", "--jobs", "2", "-q")
     assert not list(folder.glob("ran-*"))
