@@ -140,7 +140,7 @@ def test_a_tutorial_prints_the_lines_shown(page, tmp_path, monkeypatch, request)
 
 
 @pytest.mark.slow
-@pytest.mark.every(4)
+@pytest.mark.every(2)
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "line", dict.fromkeys(line for page in CHARTS for line in _commands_of(page))

@@ -73,9 +73,9 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         inner = U.T @ targets
         blocks = _blocks(groups)
         alphas = np.sort(self.alphas).astype(float)
-        errors = []
-        for alpha in alphas:
-            kept = s**2 / (s**2 + alpha)
+        errors: Any = []
+        for strength in alphas:
+            kept = s**2 / (s**2 + strength)
             fitted = U @ (kept[:, np.newaxis] * inner)
             residuals = targets - fitted
             if blocks is None:
@@ -93,7 +93,7 @@ class TunedRidge(KeepsGroups, NamedParameters, RegressorMixin, BaseEstimator):
         # All strengths have the same error in a task of two rows: rounding must not
         # choose.
         is_best = ~(errors > np.min(errors, axis=0) * (1 + 1e-9))
-        alpha = np.array([alphas[best][best.sum() // 2] for best in is_best.T])
+        alpha: Any = np.array([alphas[best][best.sum() // 2] for best in is_best.T])
         singular_values = s[:, np.newaxis]
         shrinkage = singular_values / (singular_values**2 + alpha)
         coef = (V.T @ (shrinkage * inner)).T
