@@ -68,6 +68,15 @@ def test_a_claim_that_holds_in_both_runs_holds_on_the_data_of_both(two_runs):
     assert row[-1] == "alpha, beta"
 
 
+def test_a_comparison_on_missing_data_counts_only_if_no_run_has_them(two_runs):
+    check = {"kind": "order", "quantity": "auc", "methods": ["One Norm", "APG-RMTL"]}
+    check["dataset"] = ["alpha", "beta", "gamma"]
+    overview = read_overview(two_runs(0.8, 0.9, checks=[check]))
+    ((_, claim),) = distinct_claims(overview.entries)
+    found = [(result.dataset, result.is_tested) for result in claim.results]
+    assert sorted(found) == [("alpha", True), ("beta", True), ("gamma", False)]
+
+
 @pytest.mark.parametrize(
     ("fingerprint", "n_compared", "verdict"),
     [("small", 1, "confirmed"), ("large", 2, "not confirmed")],
