@@ -318,8 +318,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize tests with the marker ``cover``, and with ``runs_together``:
     committed runs for `check_each`, by name.
 
-    All small runs are together. The others are in slow tests: those of a paper
-    together, and each of the largest alone.
+    One fast case has all small runs. The other cases are slow: one per paper, and one
+    for each of the largest runs. A full run is left out if there is a quick one, which
+    has the same claims, methods and readers.
     """
     for marker in metafunc.definition.iter_markers("cover"):
         _parametrize_covering(metafunc, marker)
@@ -329,6 +330,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     groups: defaultdict[str, dict[str, dict[str, Path]]] = defaultdict(dict)
     for folder in _committed():
+        if folder.name == "full" and folder.with_name("quick").exists():
+            continue
         name = folder.relative_to(RESULTS).as_posix()
         size = (folder / PACKED).stat().st_size
         if size <= 10_000:

@@ -12,13 +12,13 @@ class Internet:
     ----------
     files : dict of str to bytes
         Contents by their addresses.
-    asked : list of str
-        Addresses that were asked for.
+    requested : list of str
+        Addresses of all requests.
     """
 
     def __init__(self):
         self.files = {}
-        self.asked = []
+        self.requested = []
 
     def answer(self, request):
         """Return the response to a request."""
@@ -26,7 +26,7 @@ class Internet:
         import requests
         import urllib3
 
-        self.asked.append(request.url)
+        self.requested.append(request.url)
         if request.url not in self.files:
             raise requests.ConnectionError
         response = requests.Response()

@@ -269,9 +269,8 @@ def count_better(task_gains: Array) -> TaskCounts:
 
     Equal models have gains of zero but for rounding.
     """
-    is_defined = ~np.isnan(task_gains)
     n_better = int((task_gains > 1e-9).sum())
-    return TaskCounts(n_better, int(is_defined.sum()))
+    return TaskCounts(n_better, int((~np.isnan(task_gains)).sum()))
 
 
 def correction(folds: int, n_test: float, n_train: float) -> float:

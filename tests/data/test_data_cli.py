@@ -242,17 +242,17 @@ def test_fetch_asks_before_it_downloads(
     code, text = run(folder, "fetch", "mine")
     assert code == 2
     assert not lacking(text, "mine: 1 file", "0.0 MB", "license: free", "--yes")
-    assert internet.asked == []
+    assert internet.requested == []
     code, text = run(folder, "fetch", "mine", "digits", "--yes")
     assert code == 0
-    assert internet.asked == ["https://example.org/t.arff"]
+    assert internet.requested == ["https://example.org/t.arff"]
     assert f"mine: t.arff verified, {folder}/mine/t.arff" in text
     assert not lacking(text, "digits: ", "no files")
     assert run(folder, "fetch", "mine") == (
         0,
         f"mine: t.arff verified, {folder}/mine/t.arff\n",
     )
-    assert len(internet.asked) == 1
+    assert len(internet.requested) == 1
 
 
 def test_fetch_offline_prints_the_remedy(

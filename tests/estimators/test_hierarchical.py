@@ -614,7 +614,7 @@ def test_starts_with_the_same_clusters_are_run_once(monkeypatch):
     solve = np.linalg.solve
 
     def count_steps(n_partitions):
-        """Return the number of steps with two clusters, from so many partitions."""
+        """Return the number of steps with two clusters and `n_partitions` starts."""
         starts = []
         shapes = []
 

@@ -283,8 +283,6 @@ def check_jobs_of(committed_run):
         committed_run.parent.relative_to(RESULTS).as_posix(),
         committed_run.name,
     )
-    if profile == "full" and (committed_run.parent / "quick").exists():
-        return  # The quick run has the same methods and readers of data.
     experiment = load_experiment(id, profile=profile)
     reading = "all" if experiment.spec.readings else None
     try:
