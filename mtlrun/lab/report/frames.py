@@ -58,9 +58,9 @@ COST_COLUMNS = (
     "seconds_search",
     *SOLVER_COLUMNS,
 )
-#: Further columns of `mtlrun.lab.report.method_results`: label of the data set, which includes the value
+#: Entries of a row that are no columns: label of the data set, which includes the value
 #: of the axis of a sweep; metric -> values of the tasks; counts of the record.
-OBJECT_COLUMNS = ("place", "tasks", "counts")
+NO_COLUMNS = ("place", "tasks", "counts")
 #: Columns at the end of the table.
 LAST_COLUMNS = ("key", "folder")
 #: Prefix of the columns of selected parameters.
@@ -284,7 +284,7 @@ def _record_entries(record: Record | None) -> _Row:
     # A quantity of an analysis that has the name of a cost replaces the cost, because
     # the table of the paper shows the quantity.
     for name, value in record.metrics.items():
-        if name in (*IDENTITY_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS):
+        if name in (*IDENTITY_COLUMNS, *NO_COLUMNS, *LAST_COLUMNS):
             name = f"{METRIC_PREFIX}{name}"
         entries[name] = value
     selected = record.selection.chosen
@@ -299,7 +299,7 @@ def _record_entries(record: Record | None) -> _Row:
 
 def frame_of(rows: list[_Row], last_columns: Sequence[str]) -> pd.DataFrame:
     """Return a table with the columns in a fixed order, each of one type."""
-    standard = {*IDENTITY_COLUMNS, *COST_COLUMNS, *OBJECT_COLUMNS, *LAST_COLUMNS}
+    standard = {*IDENTITY_COLUMNS, *COST_COLUMNS, *NO_COLUMNS, *LAST_COLUMNS}
     metrics: list[str] = []
     params: list[str] = []
     for column in dict.fromkeys(column for row in rows for column in row):

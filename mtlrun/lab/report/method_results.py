@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-
-import pandas as pd
+from typing import Any
 
 from mtlrun.lab.experiment.claims import MEDIAN_QUANTITIES
 from mtlrun.lab.report.frames import (
+    COST_COLUMNS,
     METRIC_PREFIX,
     NO_QUANTITIES,
-    OBJECT_COLUMNS,
     PARAM_PREFIX,
-    frame_of,
     job_rows,
 )
 from mtlrun.lab.report.run import MISSING, Run, results_of
 from mtlrun.parallel.status import DIVERGED, DONE, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.stats import std
+from mtlrun.utils.io import is_json_number
 
 #: Status of a method of which some jobs still have to be computed.
 PARTIAL = "partial"
@@ -44,7 +43,7 @@ class MethodResult:
         Label of the data set; in a sweep it includes the value of the axis.
     method : str
         Label of the method.
-    cells : DataFrame
+    jobs : list of dict
         Row of each of its planned jobs (`mtlrun.lab.report.frames`).
     task_names : list of str
         Names of the tasks; empty if they are unknown.
@@ -56,7 +55,7 @@ class MethodResult:
         Task to which the result is restricted.
     planned, n : int
         Number of planned jobs, and of finished ones.
-    done : DataFrame
+    done : list of dict
         Rows of the finished jobs.
     statuses : Counter of str
         Number of jobs with each status.
@@ -73,7 +72,7 @@ class MethodResult:
 
     dataset: str
     method: str
-    cells: pd.DataFrame
+    jobs: Sequence[Mapping[str, Any]]
     task_names: Sequence[str] = ()
     medians: tuple[str, ...] = MEDIAN_QUANTITIES
     base: MethodResult | None = None
@@ -85,7 +84,7 @@ class MethodResult:
 
     planned: int = field(init=False)
     n: int = field(init=False)
-    done: pd.DataFrame = field(init=False)
+    done: list[Mapping[str, Any]] = field(init=False)
     statuses: Counter[str] = field(init=False)
     worst: str = field(init=False)
     affected: int = field(init=False)
@@ -93,10 +92,10 @@ class MethodResult:
     status_text: str = field(init=False)
 
     def __post_init__(self) -> None:
-        self.planned = len(self.cells)
-        self.done = self.cells[self.cells["status"].isin(DONE)]
+        self.planned = len(self.jobs)
+        self.done = [job for job in self.jobs if job["status"] in DONE]
         self.n = len(self.done)
-        self.statuses = Counter(self.cells["status"])
+        self.statuses = Counter(job["status"] for job in self.jobs)
         self.worst = FAILED
         for status in reversed(WORST_FIRST):
             if status in self.statuses:
@@ -114,43 +113,35 @@ class MethodResult:
     @cached_property
     def samples(self) -> dict[str, dict[int, float]]:
         """Quantity -> trial -> value, where it is a finite number."""
-        by_quantity: dict[str, dict[int, float | None]] = {}
-        if self.task is None:
-            numbers = self.done.select_dtypes("number")
-            trials = self.done["trial"].tolist()
-            for column in numbers:
-                if column in NO_QUANTITIES or column.startswith(PARAM_PREFIX):
+        if self.task is not None:
+            return self._task_samples(self.task)
+        samples: defaultdict[str, dict[int, float]] = defaultdict(dict)
+        for job in self.done:
+            for name, value in job.items():
+                if name in NO_QUANTITIES or name.startswith(PARAM_PREFIX):
                     continue
-                values = numbers[column].tolist()
-                quantity = column.removeprefix(METRIC_PREFIX)
-                by_quantity[quantity] = dict(zip(trials, values, strict=True))
-        else:
-            by_quantity = self._task_samples(self.task)
-        samples = {}
-        for quantity, by_trial in by_quantity.items():
-            # Only finite numbers.
-            finite = {}
-            for trial, value in by_trial.items():
-                if value is not None and math.isfinite(value):
-                    finite[trial] = value
-            if finite:
-                samples[quantity] = finite
-        return samples
+                if is_json_number(value) and math.isfinite(value):
+                    quantity = name.removeprefix(METRIC_PREFIX)
+                    samples[quantity][job["trial"]] = float(value)
+        # Metrics come first.
+        costs = {name: samples.pop(name) for name in COST_COLUMNS if name in samples}
+        return {**samples, **costs}
 
-    def _task_samples(self, task: str) -> dict[str, dict[int, float | None]]:
+    def _task_samples(self, task: str) -> dict[str, dict[int, float]]:
         """Return the values of a task, or means of tasks, by metric and trial."""
         indices = [self.task_names.index(name) for name in task.split(MEAN_OF_TASKS)]
-        metrics = [name for values in self.done["tasks"] for name in values]
+        metrics = dict.fromkeys(name for job in self.done for name in job["tasks"])
         samples = {}
-        for metric in dict.fromkeys(metrics):
-            by_trial: dict[int, float | None] = {}
+        for metric in metrics:
+            by_trial = {}
             for trial, values in self.tasks(metric).items():
                 if max(indices) < len(values):
                     of_tasks = [values[index] for index in indices]
                     numbers = [value for value in of_tasks if value is not None]
                     if len(numbers) == len(indices):
                         by_trial[trial] = statistics.fmean(numbers)
-            samples[metric] = by_trial
+            if by_trial:
+                samples[metric] = by_trial
         return samples
 
     def by_trial(self, quantity: str) -> dict[int, float]:
@@ -201,18 +192,18 @@ class MethodResult:
 
     def counts(self, name: str) -> list[int]:
         """Return a count of the finished jobs that have it."""
-        return [counts[name] for counts in self.done["counts"] if name in counts]
+        counts = (job["counts"] for job in self.done)
+        return [of_job[name] for of_job in counts if name in of_job]
 
     # -------------------------------------------------------- tasks
 
     def tasks(self, metric: str) -> dict[int, list[float | None]]:
         """Return the values of the tasks by trial."""
-        trials = self.done["trial"].tolist()
-        values_by_trial = {}
-        for trial, values in zip(trials, self.done["tasks"].tolist(), strict=True):
-            if metric in values:
-                values_by_trial[trial] = list(values[metric])
-        return values_by_trial
+        return {
+            job["trial"]: list(job["tasks"][metric])
+            for job in self.done
+            if metric in job["tasks"]
+        }
 
     def of_task(self, task: str) -> MethodResult | None:
         """Return the result restricted to a task; None if its name is unknown.
@@ -236,19 +227,21 @@ def method_results(run: Run) -> list[MethodResult]:
     if run.spec.is_analysis:
         # Analyses may measure seconds, of which each repeat counts.
         medians = ()
-    frame = frame_of(list(job_rows(run, run.planned)), OBJECT_COLUMNS)
-    jobs = dict(iter(frame.groupby(["place", "method"], sort=False)))
+    jobs = defaultdict(list)
+    for row in job_rows(run, run.planned):
+        jobs[row["place"], row["method"]].append(row)
     results = []
     for dataset, method in product(run.datasets, run.methods):
         if (dataset, method) not in jobs:
             continue
-        cells = jobs[dataset, method]
         tasks = run.datasets[dataset].tasks
         for record in results_of(run, dataset, method):
             # The last record that has names counts.
             tasks = record.result.get("tasks") or tasks
         names = list(map(str, tasks))
-        results.append(MethodResult(dataset, method, cells, names, medians))
+        results.append(
+            MethodResult(dataset, method, jobs[dataset, method], names, medians)
+        )
     baselines = {r.dataset: r for r in results if r.method == run.baseline}
     for result in results:
         result.base = baselines.get(result.dataset)

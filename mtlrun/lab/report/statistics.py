@@ -113,14 +113,14 @@ def rank_rows(groups: Sequence[Ranking]) -> list[MethodResult]:
     rows = []
     for group in groups:
         for method, ranks in zip(group.methods, group.ranks.T.tolist(), strict=True):
-            cell = {
+            job = {
                 "trial": 0,
                 "status": OK,
                 "tasks": {AVERAGE_RANK: ranks},
                 "counts": {},
                 AVERAGE_RANK: group.average[method],
             }
-            rows.append(MethodResult(group.label, method, pd.DataFrame([cell])))
+            rows.append(MethodResult(group.label, method, [job]))
     return rows
 
 

@@ -220,12 +220,18 @@ def runs_by_paper(entries: Iterable[RunReport]) -> dict[str, list[RunReport]]:
     return papers
 
 
-def distinct_claims(entries: Iterable[RunReport]) -> list[RunClaim]:
-    """Return each claim of an experiment once, judged by all runs that test it."""
+def distinct_claims(
+    entries: Iterable[RunReport], name: str | None = None
+) -> list[RunClaim]:
+    """Return each claim of an experiment once, judged by all runs that test it.
+
+    With a name, only the claims of this name.
+    """
     by_name: dict[tuple[str, str], list[tuple[RunReport, ClaimVerdict]]] = {}
     for entry in entries:
         for claim in entry.report.claims:
-            by_name.setdefault((entry.id, claim.id), []).append((entry, claim))
+            if name in (None, claim.id):
+                by_name.setdefault((entry.id, claim.id), []).append((entry, claim))
     claims = []
     for pairs in by_name.values():
         pairs.sort(key=_test_size, reverse=True)
@@ -270,8 +276,8 @@ def with_most_interpretations(overview: Overview, pair: RunClaim) -> RunClaim:
     if claim.readings:
         return pair
     candidates = [pair]
-    for other in distinct_claims(overview.entries):
-        if other[0][0].id != entries[0].id and other[1].id == claim.id:
+    for other in distinct_claims(overview.entries, claim.id):
+        if other[0][0].id != entries[0].id:
             candidates.append(other)
     return max(candidates, key=lambda candidate: len(candidate[1].readings))
 

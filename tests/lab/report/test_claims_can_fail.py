@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from all_cases import check_each
 from run_folders import stored_experiment
@@ -83,8 +82,8 @@ def rows_of(
         }
         joined = MEAN_OF_TASKS.join(map(str, as_list(check.get("task"))))
         names = joined.split(MEAN_OF_TASKS)
-        cells = pd.DataFrame([{"trial": t, **cell} for t in TRIALS])
-        rows.append(MethodResult(dataset, method, cells, names, medians=()))
+        jobs = [{"trial": t, **cell} for t in TRIALS]
+        rows.append(MethodResult(dataset, method, jobs, names, medians=()))
     return rows
 
 
@@ -100,12 +99,10 @@ def stop(
     params = {method["label"]: method["params"] for method in config["methods"]}
     for position, row in enumerate(rows):
         limit = 0.5 if "below" in stopped else params[row.method][stopped["at_least"]]
-        cells = row.cells.assign(**{stopped["quantity"]: float(limit)})
-        rows[position] = MethodResult(row.dataset, row.method, cells)
-    cells = pd.DataFrame(
-        [{"trial": t, "status": "ok", stopped["quantity"]: 1.0} for t in TRIALS]
-    )
-    return MethodResult(rows[0].dataset, stopped.get("below", ""), cells)
+        jobs = [{**job, stopped["quantity"]: float(limit)} for job in row.jobs]
+        rows[position] = MethodResult(row.dataset, row.method, jobs)
+    jobs = [{"trial": t, "status": "ok", stopped["quantity"]: 1.0} for t in TRIALS]
+    return MethodResult(rows[0].dataset, stopped.get("below", ""), jobs)
 
 
 def numbers(check: dict[str, Any], good: bool) -> dict[str, float]:
@@ -296,8 +293,8 @@ def verdict_on_theorem_1(before: float, after: float, rank: int) -> Verdict:
     for label in labels:
         for method, error in (("projected", after), ("not projected", before)):
             cell = {"status": "ok", "low_rank_error": error, "rank": rank}
-            cells = pd.DataFrame([{"trial": t, "counts": {}, **cell} for t in TRIALS])
-            rows.append(MethodResult(label, method, cells, [], medians=()))
+            jobs = [{"trial": t, "counts": {}, **cell} for t in TRIALS]
+            rows.append(MethodResult(label, method, jobs, [], medians=()))
     stored = stored_experiment(
         config=experiment.config,
         datasets={label: {"id": "simulated-rmtl"} for label in labels},

@@ -6,7 +6,6 @@ import math
 import statistics
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from run_folders import stored_experiment
 
@@ -70,17 +69,21 @@ def made(
     elif status != "ok":
         statuses[: affected or len(trials)] = [status] * (affected or len(trials))
     rest = range(len(trials), planned)
-    cells = pd.DataFrame(
-        {"trial": [*trials, *rest], "status": [*statuses, *["failed"] * len(rest)]}
-    )
-    for name, values in samples.items():
-        cells[name] = cells["trial"].map(values).astype(float)
-    cells["tasks"] = [
-        {name: by[t] for name, by in (tasks or {}).items() if t in by}
-        for t in cells["trial"]
+    jobs = [
+        {
+            "trial": trial,
+            "status": status,
+            **{name: values.get(trial) for name, values in samples.items()},
+            "tasks": {
+                name: by[trial] for name, by in (tasks or {}).items() if trial in by
+            },
+            "counts": {},
+        }
+        for trial, status in zip(
+            [*trials, *rest], [*statuses, *["failed"] * len(rest)], strict=True
+        )
     ]
-    cells["counts"] = [{} for _ in cells["trial"]]
-    return MethodResult(dataset, method, cells, list(task_names), medians=())
+    return MethodResult(dataset, method, jobs, list(task_names), medians=())
 
 
 def judged_run(*rows, groups=(), **info):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import t as student
 
@@ -19,13 +18,18 @@ def result(method, seconds, scores=None, base=None, n_train=80, n_test=20):
     """Return a method with seconds and scores by split."""
     scores = scores or dict.fromkeys(seconds, 0.5)
     trials = sorted(scores)
-    counts = [{"n_train": n_train, "n_test": n_test} for _ in trials]
-    cells = pd.DataFrame({"trial": trials, "status": "ok"})
-    cells["seconds"] = cells["trial"].map(seconds)
-    cells["auc"] = cells["trial"].map(scores)
-    cells["tasks"] = [{"auc": [scores[t], scores[t] + 0.1]} for t in trials]
-    cells["counts"] = counts
-    return MethodResult("alpha", method, cells, base=base)
+    jobs = [
+        {
+            "trial": trial,
+            "status": "ok",
+            "seconds": seconds.get(trial),
+            "auc": scores[trial],
+            "tasks": {"auc": [scores[trial], scores[trial] + 0.1]},
+            "counts": {"n_train": n_train, "n_test": n_test},
+        }
+        for trial in trials
+    ]
+    return MethodResult("alpha", method, jobs, base=base)
 
 
 def test_a_speedup_is_computed_over_splits_that_both_methods_finished():
