@@ -23,7 +23,7 @@ separate = PerTask(model)
 result = mtlrun.compare("table.csv", target="y", task="t")
 text: str = result.verdict
 
-mtlrun.estimators.TraceNorm  # type: ignore[attr-defined]
+_ = mtlrun.estimators.TraceNorm  # type: ignore[attr-defined]
 TraceNormMTL(alpha="1")  # type: ignore[arg-type]
 mtlrun.compare("table.csv", target=3)  # type: ignore[arg-type]
 task_scorer("rmse", how="row")  # type: ignore[arg-type]
