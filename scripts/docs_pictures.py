@@ -474,7 +474,7 @@ def draw_verdict() -> Figure:
         TABLES / "gapminder.csv",
         target="life_expectancy",
         task="country",
-        methods=["HierarchicalMTL", "SmoothMTL"],
+        methods=["SmoothMTL"],
     )
     # Narrow enough to be read on a phone.
     fig, (top, bottom) = plt.subplots(2, figsize=(4.8, 4.8), layout="constrained")
@@ -726,7 +726,7 @@ PICTURES: dict[str, Callable[[], Figure]] = {
 }
 
 
-#: A comparison of 40 processor seconds: the site shows the stored picture.
+#: A comparison of 20 processor seconds: the site shows the stored picture.
 SLOW = ("verdict",)
 
 

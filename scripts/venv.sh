@@ -44,4 +44,6 @@ make_venv() {
 
 "$venv/bin/python" -m pip --version >/dev/null 2>&1 && usable "$venv/bin/python" || make_venv
 echo "Installing mtlrun${extras:+[$extras]} into $venv ..."
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${extras:+[$extras]}"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile --editable ".${extras:+[$extras]}"
+# pip would compile on one core. Some files of packages are for other versions of Python.
+"$venv/bin/python" -m compileall -q -j 0 "$venv"/lib/python3.*/site-packages >/dev/null 2>&1 || true
