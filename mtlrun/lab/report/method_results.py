@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -13,7 +12,6 @@ from typing import Any
 
 from mtlrun.lab.experiment.claims import MEDIAN_QUANTITIES
 from mtlrun.lab.report.frames import (
-    COST_COLUMNS,
     METRIC_PREFIX,
     NO_QUANTITIES,
     PARAM_PREFIX,
@@ -112,7 +110,7 @@ class MethodResult:
 
     @cached_property
     def samples(self) -> dict[str, dict[int, float]]:
-        """Quantity -> trial -> value, where it is a finite number."""
+        """Quantity -> trial -> value, where it is a number."""
         if self.task is not None:
             return self._task_samples(self.task)
         samples: defaultdict[str, dict[int, float]] = defaultdict(dict)
@@ -120,12 +118,10 @@ class MethodResult:
             for name, value in job.items():
                 if name in NO_QUANTITIES or name.startswith(PARAM_PREFIX):
                     continue
-                if is_json_number(value) and math.isfinite(value):
+                if is_json_number(value):
                     quantity = name.removeprefix(METRIC_PREFIX)
                     samples[quantity][job["trial"]] = float(value)
-        # Metrics come first.
-        costs = {name: samples.pop(name) for name in COST_COLUMNS if name in samples}
-        return {**samples, **costs}
+        return samples
 
     def _task_samples(self, task: str) -> dict[str, dict[int, float]]:
         """Return the values of a task, or means of tasks, by metric and trial."""
@@ -140,8 +136,7 @@ class MethodResult:
                     numbers = [value for value in of_tasks if value is not None]
                     if len(numbers) == len(indices):
                         by_trial[trial] = statistics.fmean(numbers)
-            if by_trial:
-                samples[metric] = by_trial
+            samples[metric] = by_trial
         return samples
 
     def by_trial(self, quantity: str) -> dict[int, float]:

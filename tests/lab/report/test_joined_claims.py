@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from mtlrun.lab.report.claims import ClaimVerdict
 from mtlrun.lab.report.summary import (
     distinct_claims,
     overview_json,
@@ -15,6 +18,7 @@ from mtlrun.lab.report.summary import (
     overview_sections,
     read_overview,
     run_counts,
+    with_most_interpretations,
 )
 
 
@@ -133,3 +137,16 @@ def test_the_index_counts_jobs_claims_numbers_and_seconds_of_all_runs(
     # Artifacts and runs
     assert re.findall(r"\d+", overview_lines(overview)[0])[:2] == ["1", "2"]
     assert [run_counts(entry)[1] for entry in overview.entries] == ["1 of 1", "0 of 1"]
+
+
+def test_interpretations_are_those_of_the_same_claim_in_another_experiment():
+    def entry(name: str, *claims: ClaimVerdict) -> SimpleNamespace:
+        report = SimpleNamespace(claims=claims, job_counts={"done": 1})
+        return SimpleNamespace(id=name, fingerprints={}, report=report)
+
+    claim = ClaimVerdict("a", "it is so", None, "confirmed", "")
+    same = replace(claim, readings={"main": "confirmed", "other": "confirmed"})
+    another = replace(same, id="b")
+    first, second = entry("x", claim), entry("y", another, same)
+    overview = SimpleNamespace(entries=[first, second])
+    assert with_most_interpretations(overview, ((first,), claim)) == ((second,), same)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from mtlrun.engine.record import Seconds
 from mtlrun.errors import DataError
 from mtlrun.lab.report.method_results import MethodResult, method_results
 from mtlrun.lab.report.printed import mean_std, range_text, result_grid, task_note
@@ -27,6 +28,22 @@ def test_rows_have_mean_std_median_and_speedup(maker):
     assert row.value("seconds") == 0.5
     assert row.speedup == 4.0
     assert (row.n, row.status) == (3, "ok")
+
+
+def test_the_quantities_of_a_method_are_its_metrics_and_costs(maker):
+    seconds = Seconds(fit=2.0, predict=0.5, search=9.0)
+    selection = {"chosen": {"alpha": 0.1}}
+    metrics = {"auc": 0.6, "trial": 7}
+    maker.cell("alpha", DC, 0, seconds=seconds, selection=selection, metrics=metrics)
+    assert rows_of(maker)["alpha", DC].samples == {
+        "auc": {0: 0.6},
+        "trial": {0: 7.0},
+        "seconds": {0: 2.0},
+        "seconds_predict": {0: 0.5},
+        "n_iter": {0: 10.0},
+        "gap": {0: 1e-5},
+        "objective": {0: 3.5},
+    }
 
 
 def test_a_single_split_has_no_standard_deviation(maker):
