@@ -49,6 +49,8 @@ methods:
     estimator: IndependentRidge
     grid: {alpha: [0.1, 1.0]}
 """
+#: Options of the comparisons
+COMPARED = ("--methods", "PooledRidge", "--splits", 2, "--repeats", 1, "--folds", 2)
 
 
 def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -166,7 +168,7 @@ def write_comparisons(root: Path) -> Iterator[tuple[Path, Path]]:
         _mixed_table(kind == "labels").to_csv(table, index=False)
         code, text = run_command(
             *("compare", table, "--target", "y", "--task", "task", "-o", root / "out"),
-            *("--methods", "GraphMTL", "--splits", 2, "--repeats", 1, "--folds", 2),
+            *COMPARED,
         )
         assert code == 0, text
         yield root / "out" / "compare" / kind, table

@@ -41,7 +41,7 @@ def test_corrupted_files_cause_clear_errors_or_right_results(
     name: str, fuzz_examples: int, pytestconfig: pytest.Config
 ) -> None:
     refused = 0
-    n_examples = max(30, fuzz_examples)
+    n_examples = max(20, fuzz_examples)
 
     @quiet(n_examples, phases=[Phase.generate, Phase.shrink])
     @given(mutated(name))

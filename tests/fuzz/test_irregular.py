@@ -112,7 +112,7 @@ def _commands(root: Path) -> list[tuple[object, ...]]:
         ("list", "datasets", *data),
         (
             *("compare", table, "--target", "y", "--task", "task", "-o", root / "out"),
-            *("--methods", "PooledRidge", "--splits", 2, "--repeats", 1),
+            *stored.COMPARED,
         ),
     ]
 

@@ -22,13 +22,13 @@ from mtlrun.utils.io import DIGEST, sealed
 
 #: Fitting a model of each type takes half a minute, so these run with the slow tests
 #: and in the fuzzing step of CI.
-pytestmark = [pytest.mark.slow, pytest.mark.rendered]
+pytestmark = pytest.mark.slow
 
 #: Regular exit codes: done, a job failed or disagrees, invalid input
 CODES = (0, 1, 2)
 #: Types of models of which one is written, if few examples are tried. All of them are
 #: saved and loaded in tests/model/test_files.py.
-TYPES_PER_MODEL = 5
+TYPES_PER_MODEL = 10
 #: Files in the folder of a model
 MODEL_FILES = ("model.skops", "model.json", "coefficients.npz")
 
@@ -114,6 +114,7 @@ def each_seed(n: int, n_cases: int) -> Iterator[tuple[int, int]]:
         yield seed, seed % n_cases
 
 
+@pytest.mark.rendered
 def test_altered_models_predict_or_are_rejected_by_name(
     models: list[tuple[Path, Path]], tmp_path: Path, fuzz_examples: int
 ) -> None:
@@ -143,6 +144,7 @@ def _commands(root: Path, folder: Path) -> list[tuple[object, ...]]:
     ]
 
 
+@pytest.mark.rendered
 def test_altered_records_are_named_or_recomputed(
     run: Path, tmp_path: Path, fuzz_examples: int
 ) -> None:

@@ -54,6 +54,8 @@ ROLES = {
 #: Trained models: one for each kind of targets, and one that estimates variances from
 #: the rows
 TRAINED = [(kind, IndependentRidge) for kind in KINDS] + [("numbers", HierarchicalMTL)]
+#: The containers are tried in so many groups, each with the same tables.
+N_GROUPS = 3
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 pytest.importorskip("polars")
 pytest.importorskip("pyarrow")
@@ -126,43 +128,54 @@ def by_name(data: Dataset) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.every(8, others="slow")
-@pytest.mark.parametrize("container", CONTAINERS)
-def test_every_container_keeps_a_table(container: str, fuzz_examples: int) -> None:
+@pytest.mark.parametrize("first", range(N_GROUPS))
+def test_every_container_keeps_a_table(first: int, fuzz_examples: int) -> None:
+    containers = list(CONTAINERS)[first::N_GROUPS]
+
     @quiet(max(6, fuzz_examples // 4))
     @given(st.data())
     def try_one(data: st.DataObject) -> None:
         kind = data.draw(st.sampled_from(list(KINDS)))
         frame = data.draw(tables(kind=kind))
-        with tempfile.TemporaryDirectory() as folder:
-            table = written(frame, container, Path(folder))
-            if (
-                table.sparse is not None and frame.gaps.isna().any()
-            ):  # Sparse rows cannot have missing values.
-                with pytest.raises(DataError):
-                    make_dataset(table, ROLES[kind])
-                return
-            try:
-                actual = by_name(make_dataset(table, ROLES[kind]))
-            except (
-                DataError
-            ):  # 1,5 beside the text 1.10: the decimal mark is ambiguous.
-                assert container == ".comma.csv"
-                assert (
-                    frame.astype(str)[["task", "word", "group"]]
-                    .stack()
-                    .str.contains(r"\.\d")
-                    .any()
-                )
-                return
         expected = by_name(make_dataset(read_table(frame), ROLES[kind]))
-        assert set(actual) == set(expected)
-        for name, values in expected.items():
-            np.testing.assert_array_equal(
-                actual[name], values, err_msg=f"{container}: {name}"
-            )
+        with tempfile.TemporaryDirectory() as folder:
+            for container in containers:
+                table = written(frame, container, Path(folder))
+                check_container(container, table, frame, kind, expected)
 
     try_one()
+
+
+def check_container(
+    container: str,
+    table: Table,
+    frame: pd.DataFrame,
+    kind: str,
+    expected: dict[str, Any],
+) -> None:
+    """Compare a table that was read from a container with its frame."""
+    if (
+        table.sparse is not None and frame.gaps.isna().any()
+    ):  # Sparse rows cannot have missing values.
+        with pytest.raises(DataError):
+            make_dataset(table, ROLES[kind])
+        return
+    try:
+        actual = by_name(make_dataset(table, ROLES[kind]))
+    except DataError:  # 1,5 beside the text 1.10: the decimal mark is ambiguous.
+        assert container == ".comma.csv"
+        assert (
+            frame.astype(str)[["task", "word", "group"]]
+            .stack()
+            .str.contains(r"\.\d")
+            .any()
+        )
+        return
+    assert set(actual) == set(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(
+            actual[name], values, err_msg=f"{container}: {name}"
+        )
 
 
 @pytest.mark.slow
