@@ -117,7 +117,7 @@ def iterations_of_ladm(s, Y, lam, beta, tol, every=5):
 @pytest.mark.slow
 def test_ladm_takes_fewer_iterations_than_apg_on_enron():
     data = loaded("enron", coding="0/1")
-    train, _ = rows_of(data.n_samples, 0.4)
+    train, _ = rows_of(data.n_samples, 0.1)
     X, Y = data.X[train].toarray(), data.y[train]
     U, s, _ = np.linalg.svd(X, full_matrices=False)
     assert np.sum(Y**2) - np.sum((U.T @ Y) ** 2) < 1e-8 * np.sum(
@@ -139,8 +139,8 @@ def test_ladm_takes_fewer_iterations_than_apg_on_enron():
     )
     assert ladm < apg
     assert ours < theirs
-    assert ours == pytest.approx(ladm, rel=0.1, abs=30)
-    assert theirs == pytest.approx(apg, rel=0.1, abs=30)
+    assert ours == pytest.approx(ladm, rel=0.1, abs=10)
+    assert theirs == pytest.approx(apg, rel=0.1, abs=10)
 
 
 # --------------------------------------------- single-task learning at C = 1 on Vehicle
@@ -193,7 +193,7 @@ def test_single_tasks_with_equal_weights_and_c_1_match_scikit_learn_on_vehicle()
 
 # -------------------------------- the kernel solver against coordinate ascent, Landmine
 
-C, TOL = 10.0, 1e-4
+C, TOL = 10.0, 1e-3
 
 
 def similarity(T):
@@ -346,7 +346,12 @@ def test_fetr_needs_fewer_than_ten_iterations_at_the_size_of_the_paper(rows, few
     X, Y = (X - X.mean(axis=0)) / X.std(axis=0), Y - Y.mean(axis=0)
     scale = rows / len(X)  # As if there were this many rows of this kind
     objectives, fit = objectives_of_fetr(
-        scale * X.T @ X, scale * X.T @ Y, scale * np.sum(Y**2), scale, 1.0, 400
+        scale * X.T @ X,
+        scale * X.T @ Y,
+        scale * np.sum(Y**2),
+        scale,
+        1.0,
+        40 if few else 400,
     )
     iterations = 1 + int(np.argmax(objectives - objectives.min() <= 1e-6 * fit))
     ours = fetr_convergence(data, seed=0, rho=1 / scale, seconds=30).values
