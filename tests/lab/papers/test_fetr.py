@@ -175,16 +175,16 @@ def gaussian():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("method", "grid"), [("STL", {"alpha": [1e-3, 1e3]}), ("FETR", {"rho": [1e-3]})]
+    ("method", "grid", "work"),
+    [
+        ("STL", {"alpha": [1e-3, 1e3]}, {"partitions": 2}),
+        ("FETR", {"rho": [1e-3]}, {"partitions": 1, "groups": 5}),
+    ],
 )
-def test_the_extrapolated_error_matches_a_fit_to_more_rows(gaussian, method, grid):
-    params = {
-        "method": method,
-        "grid": grid,
-        "rows": 10**6,
-        "repeats": 2,
-        "partitions": 2,
-    }
+def test_the_extrapolated_error_matches_a_fit_to_more_rows(
+    gaussian, method, grid, work
+):
+    params = {"method": method, "grid": grid, "rows": 10**6, "repeats": 2, **work}
     result = named(learning_curve, learning_curve(gaussian, seed=0, **params))
     train, test = gaussian.splits["fixed"][0]
     noise = least_errors(
