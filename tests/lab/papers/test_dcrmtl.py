@@ -1,5 +1,6 @@
 """Statistics of data sets, and encodings of labels against plain NumPy."""
 
+import functools
 import gzip
 import os
 import re
@@ -58,6 +59,7 @@ def auc(y, scores):
     return np.mean((difference > 0) + 0.5 * (difference == 0))
 
 
+@functools.cache
 def enron():
     """Read the file line by line."""
     folder = Path(os.environ.get("MTLRUN_DATA", "")) / "enron"
@@ -94,6 +96,7 @@ def enron():
 
 @pytest.mark.slow
 @pytest.mark.data
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("coding", "intercept"), [("0/1", False), ("-1/+1", False), ("-1/+1", True)]
 )
