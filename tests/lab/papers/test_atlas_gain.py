@@ -74,11 +74,11 @@ def test_the_table_contains_every_method(clusters_gain):
 @pytest.mark.slow
 def test_gains_of_labels_are_relative_reductions_of_the_error():
     values = gain(
-        simulate_rmtl(n=90, d=5, m=4, rank=1),
+        simulate_rmtl(n=60, d=5, m=4, rank=1),
         seed=0,
-        rows=40,
+        rows=25,
         methods=["GraphMTL"],
-        folds=3,
+        folds=2,
         search=2,
     ).values
     assert 0 < values["error"] < 0.5
