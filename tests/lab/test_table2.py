@@ -74,8 +74,10 @@ def test_every_claim_of_the_demo_is_judged_on_its_simulated_data():
 
 @pytest.mark.slow
 def test_interpretations_change_the_encoding_the_intercept_and_the_rules():
+    experiment = load_experiment("table2", profile="quick")
+
     def methods(reading):
-        spec = under(load_experiment("table2", profile="quick"), reading).spec
+        spec = under(experiment, reading).spec
         (coding,) = {data.options["coding"] for data in spec.datasets}
         params = {
             m.label: m.params["base"]["params"] if "base" in m.params else m.params
