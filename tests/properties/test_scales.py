@@ -151,7 +151,7 @@ def _parts(model, n_parts):
     layout=st.sampled_from(["shared", "ragged", "sparse"]),
     seed=st.integers(0, 5),
 )
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 def test_converged_models_are_near_the_optimum(model, powers, layout, seed):
     name, params, penalties, scale = MODELS[model]
     X, Y = _made(powers, seed=seed)
@@ -201,7 +201,6 @@ def test_weak_penalties_lead_to_least_squares(name, scales):
 
 @pytest.mark.slow
 @pytest.mark.cover(
-    2,
     name=[
         "RobustMTLClassifier",
         "TraceNormMTLClassifier",
