@@ -357,7 +357,7 @@ def test_the_result_is_stationary_in_every_block(layout):
 @pytest.mark.parametrize("solver", ["eigen", "cg", "gradient", "sylvester", "closed"])
 def test_the_fit_does_not_depend_on_the_w_solver(solver):
     data = make_data("shared")
-    expected = solve_fetr(data, 1.0, 0.5, tol=1e-10, accelerate=False).W
+    expected = solve_fetr(data, 1.0, 0.5, tol=1e-10).W
     result = solve_fetr(data, 1.0, 0.5, tol=1e-10, accelerate=False, w_solver=solver)
     assert_allclose(result.W, expected, atol=1e-4)
     assert np.all(np.diff(result.objective) <= 1e-9 * abs(result.objective[-1]))
@@ -376,10 +376,11 @@ def test_without_the_prior_it_is_ridge(layout):
 @pytest.mark.slow
 def test_acceleration_saves_rounds_and_keeps_descending():
     data = make_data("shared", n=60, d=8, m=6, seed=2)
-    plain = solve_fetr(data, 0.1, 5.0, accelerate=False, tol=1e-8, max_iter=5000)
     fast = solve_fetr(data, 0.1, 5.0, tol=1e-8, max_iter=5000)
     assert fast.converged
-    assert 10 * fast.n_iter < plain.n_iter
+    rounds = 10 * fast.n_iter
+    plain = solve_fetr(data, 0.1, 5.0, accelerate=False, tol=1e-8, max_iter=rounds)
+    assert not plain.converged
     assert fast.objective[-1] < plain.objective[-1] + 1e-6 * abs(plain.objective[-1])
     assert np.all(np.diff(fast.objective) <= 1e-9 * abs(fast.objective[-1]))
 
@@ -455,7 +456,7 @@ def ill_conditioned_data(seed):
     return TaskData.from_stacked(X, y, ids)
 
 
-@pytest.mark.cover(2)
+@pytest.mark.cover
 @pytest.mark.slow
 @pytest.mark.parametrize("fudge", [0.0, 1e-3])
 @pytest.mark.parametrize("rho", [0.1, 1.0, 10.0])
