@@ -184,7 +184,7 @@ def simulated(seed, sd, T=600, n=2):
 
 def maximum_likelihood(X, y, ids, n_tasks):
     """Return standard deviation of the level, log-likelihood and slope."""
-    v = np.linspace(-8.0, 8.0, 321)
+    v = np.linspace(-8.0, 8.0, 121)
     log_prior = -0.5 * v**2 - np.log(np.exp(-0.5 * v**2).sum())
     sign = np.where(y > 0, 1.0, -1.0)[:, None]
 
@@ -248,9 +248,7 @@ def test_order_of_rows_names_of_tasks_and_names_of_classes_do_not_matter(name):
     order = np.random.default_rng(7).permutation(len(y))
     base = HierarchicalMTLClassifier(name, tol=1e-9).fit(X, y, task_id=ids)
     tables = [
-        (X[order], y[order], ids[order]),
-        (X, y, 1000 - ids),
-        (X * 100 + 7, y, ids),
+        (X[order] * 100 + 7, y[order], 1000 - ids[order]),
         (X, 1 - y, ids),
     ]
     for X2, y2, ids2 in tables:
@@ -290,7 +288,7 @@ def test_every_task_twice_doubles_the_likelihood():
 @pytest.mark.slow
 def test_auto_adds_a_slope_that_predicts_better():
     rng = np.random.default_rng(0)
-    T, n = 150, 7
+    T, n = 100, 7
     ids, time = np.repeat(np.arange(T), n), np.tile(np.linspace(-1, 1, n), T)
     odds = 3 * rng.normal(size=T)[ids] + (3 * rng.normal(size=T)[ids] - 1) * time
     y = (rng.random(T * n) < expit(odds)).astype(int)

@@ -65,7 +65,7 @@ def test_levels_and_probabilities_are_near_the_exact_ones(sd, n_tasks):
     X, y, ids = table(seed=1, T=n_tasks, rows=(2, 4), sd=sd)
     model = SmoothMTLClassifier(**LINEAR, unseen="mean").fit(X, y, task_id=ids)
     assert model.converged_
-    v = np.linspace(-8.0, 8.0, 321)
+    v = np.linspace(-8.0, 8.0, 121)
     log_prior = -0.5 * v**2 - np.log(np.exp(-0.5 * v**2).sum())
     starts = np.flatnonzero(np.append(True, np.diff(ids) > 0))
 
@@ -98,7 +98,7 @@ def test_many_rows_per_task_keep_laplaces_approximation():
 
 
 def test_a_weight_of_two_is_a_row_twice_in_any_order():
-    X, y, ids = table(seed=2, T=150, rows=(1, 4), sd=3.0)
+    X, y, ids = table(seed=2, T=80, rows=(1, 4), sd=3.0)
     weights = np.random.default_rng(2).integers(1, 3, size=len(y))
     weighted = SmoothMTLClassifier(**LINEAR)
     weighted.fit(X, y, task_id=ids, sample_weight=weights)
@@ -112,7 +112,7 @@ def test_a_weight_of_two_is_a_row_twice_in_any_order():
 
 
 def test_the_test_of_the_level_sees_large_levels():
-    X, y, ids = table(seed=1, T=200, rows=(2, 4), sd=3.0)
+    X, y, ids = table(seed=1, T=100, rows=(2, 4), sd=3.0)
     model = SmoothMTLClassifier(**LINEAR).fit(X, y, task_id=ids)
     tests = {test.part: test for test in model.part_tests()}
     assert tests["task level"].p_value < 1e-4
