@@ -480,7 +480,7 @@ for options in ({}, {"hash_bits": 5}):
                 coupling,
                 loss=loss,
                 form=form,
-                tol=1e-4,
+                tol=1e-2,
             )
             print(loss, form, result.converged, f"{result.objective[-1]:.8f}")
 """
