@@ -109,7 +109,7 @@ def test_a_path_begins_at_zero_and_its_models_equal_single_fits(matrix, name, la
 
 def scores_of_short_fit(matrix, model, data):
     if "max_iter" in model.get_params():
-        model.set_params(max_iter=30)
+        model.set_params(max_iter=10)
     return matrix.scores(fit_quietly(model, data), data)
 
 
