@@ -86,7 +86,7 @@ def test_levels_of_tasks_that_drift_slowly_are_called_untestable():
 @pytest.mark.parametrize("scenario", ["along time", "curve", "noise", "heavy tails"])
 def test_slopes_do_not_seem_to_differ_where_an_assumption_fails(scenario):
     # Above 8% plus 2.3 standard errors. Without checks .97, .7, .23 and .08 rejected.
-    assert max(rejected(scenario, n_tables=30)) < 0.2
+    assert max(rejected(scenario, n_tables=15)) < 0.2
 
 
 @pytest.mark.parametrize("scenario", ["along time", "curve", "noise"])
