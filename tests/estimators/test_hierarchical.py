@@ -152,7 +152,7 @@ def test_a_category_with_a_column_per_word_leaves_the_other_coefficients_identif
 @pytest.mark.parametrize("T", [8, 40])
 def test_intervals_have_their_nominal_coverage(T):
     inside, new, coefficients = [], [], []
-    for seed in range(30):
+    for seed in range(15):
         X, y, ids, W = table(seed, T=T + 10, n=16)
         train = (ids < T) & (np.arange(len(ids)) % 2 == 0)
         model = HierarchicalMTL(unseen="mean", covariance="scalar").fit(
@@ -358,7 +358,7 @@ def test_a_bootstrap_counts_the_original_table():
 @pytest.fixture(scope="module")
 def models_of_equal_slopes():
     models = []
-    for seed in range(100):
+    for seed in range(50):
         X, y, ids, _ = table(seed, T=12, n=6, spread=(1.0, 0.0, 0.0))
         models.append(HierarchicalMTL("intercept").fit(X, y, task_id=ids))
     return models
@@ -437,7 +437,7 @@ def levels(seed, T, n, std, slope_std=0.0, n_columns=1):
 def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
     covered = []
     widths = []
-    for seed in range(30):
+    for seed in range(15):
         X, y, ids = levels(seed, T, n=8, std=std)
         model = HierarchicalMTL("intercept", unseen="mean").fit(X, y, task_id=ids)
         mean, deviation = model.predict([[0.0]], task_id=[99], return_std=True)
@@ -456,7 +456,7 @@ def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
 def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
     rng = np.random.default_rng(0)
     covered = []
-    for seed in range(40):
+    for seed in range(20):
         X, y, ids = levels(seed, 5, n=12, std=1.0, slope_std=0.7)
         model = HierarchicalMTL(covariance, unseen="mean").fit(X, y, task_id=ids)
         rows = rng.normal(size=(20, 1))
@@ -473,7 +473,7 @@ def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
 )
 def test_t_intervals_of_the_mean_slope_have_their_coverage(covariance):
     inside = []
-    for seed in range(50):
+    for seed in range(25):
         X, y, ids = levels(seed, 12, n=10, std=1.0, slope_std=0.3, n_columns=2)
         model = HierarchicalMTL(covariance).fit(X, y, task_id=ids)
         half = student_t.ppf(0.975, model.mean_coef_df_) * model.mean_coef_std_
@@ -910,7 +910,7 @@ def test_names_and_order_of_the_tasks_change_no_clusters():
     X, y, ids, _ = table(3, T=12, n=9, noise=1.0, spread=(1.0, 0.8, 0.8))
     plain = HierarchicalMTL("diagonal", prior="clusters").fit(X, y, task_id=ids)
     predicted = plain.predict(X, task_id=ids)
-    for _ in range(10):
+    for _ in range(4):
         names = rng.permutation(12)[ids]
         rows = rng.permutation(len(y))
         other = HierarchicalMTL("diagonal", prior="clusters").fit(
