@@ -49,6 +49,7 @@ def read(row):
     return X, column(frame, row.target), frame[row.task].to_numpy(), random or "all"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "row",
     list(ORACLE.itertuples(index=False)),
