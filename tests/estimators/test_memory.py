@@ -113,6 +113,7 @@ def test_the_estimate_bounds_the_memory_of_a_fit(model, shape, watch_calls):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "model",
