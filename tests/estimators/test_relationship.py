@@ -61,7 +61,7 @@ def test_mtfl_is_mtrl_without_ridge(layout):
 def test_the_printed_alternation_comes_close_and_its_gap_shows_how_close(model, layout):
     X, y, ids = problem(layout)
     direct = clone(model).set_params(**TIGHT).fit(X, y, task_id=ids)
-    printed = clone(model).set_params(variant="paper", tol=1e-7).fit(X, y, task_id=ids)
+    printed = clone(model).set_params(variant="paper", tol=1e-5).fit(X, y, task_id=ids)
     best = direct.objective_[-1]
     assert best * (1 - 1e-8) <= printed.objective_[-1] <= best * 1.02
     assert direct.gap_ <= 1e-10 < printed.gap_ < 0.5
