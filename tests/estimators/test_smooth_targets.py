@@ -23,6 +23,8 @@ from mtlrun.solvers.hierarchical.smooth_targets import (
     principal_components,
 )
 
+pytestmark = pytest.mark.usefixtures("few_trees")
+
 QUICK = {"n_centers": 20}
 
 
@@ -161,8 +163,9 @@ def test_rows_with_weight_zero_or_without_targets_are_left_out():
 # ---------------------------------------------------------------------- results
 
 
-def test_components_and_forests_are_mixed_with_the_targets(fitted):
-    model, X, Y = fitted
+def test_components_and_forests_are_mixed_with_the_targets():
+    X, Y = rows_and_targets(seed=2)
+    model = SmoothMTL(**QUICK).fit(X, Y)
     assert list(model.mixture_) == list(TARGET_PARTS)
     assert_allclose(sum(model.mixture_.values()), 1.0)
     assert model.mixture_["components"].max() > 0
