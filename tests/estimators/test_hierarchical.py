@@ -456,7 +456,7 @@ def test_intervals_of_a_new_task_have_their_coverage_with_few_tasks(T, std):
 def test_intervals_of_a_new_task_have_their_coverage_with_slopes(covariance):
     rng = np.random.default_rng(0)
     covered = []
-    for seed in range(20):
+    for seed in range(40):
         X, y, ids = levels(seed, 5, n=12, std=1.0, slope_std=0.7)
         model = HierarchicalMTL(covariance, unseen="mean").fit(X, y, task_id=ids)
         rows = rng.normal(size=(20, 1))
