@@ -3,8 +3,8 @@ same.
 
 ``python tests/comparison/test_compare_choices.py --write`` stores the results of the
 present code; MTLRUN_DATA must contain the data. Strengths and scores are stored with
-six digits, because reorganized computations add in another order. One repeat has five
-splits; a second one would take as long and run the same code.
+six digits, because reorganized computations add in another order. One repeat has two
+splits, and a search two folds; more would take longer and run the same code.
 """
 
 import json
@@ -33,9 +33,9 @@ def table(name, folder):
         return frame.astype({"Worker": str}), {"target": "score", "task": "Worker"}
     rng = np.random.default_rng(4)
     if name == "targets":
-        frame = pd.DataFrame(rng.normal(size=(40, 4)), columns=list("abcd"))
+        frame = pd.DataFrame(rng.normal(size=(32, 4)), columns=list("abcd"))
         for target in ("y1", "y2"):
-            frame[target] = frame.a + 0.5 * frame.b**2 + rng.normal(size=40)
+            frame[target] = frame.a + 0.5 * frame.b**2 + rng.normal(size=32)
         return frame, {"targets": ["y1", "y2"]}
     n_tasks, n_rows = 3, 24
     X = rng.normal(size=(n_tasks * n_rows, 5))
@@ -62,7 +62,14 @@ def found(name, folder):
         warnings.simplefilter("ignore")
         data, options = table(name, folder)
         result = mtlrun.compare(
-            data, **options, splits=2, repeats=1, racing=False, min_rows=4, jobs=1
+            data,
+            **options,
+            splits=2,
+            repeats=1,
+            folds=2,
+            racing=False,
+            min_rows=4,
+            jobs=1,
         )
     return {
         entry.label: {
