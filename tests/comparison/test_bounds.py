@@ -146,7 +146,7 @@ def test_the_curve_uses_the_sizes_of_its_training_parts(monkeypatch):
         return judge(entries, evaluation)
 
     monkeypatch.setattr("mtlrun.comparison.compare.judge", record_factor)
-    options = {"methods": "GraphMTL", "curve": True, "folds": 2}
+    options = {"methods": "GraphMTL", "curve": True, "repeats": 1, "folds": 2}
     mtlrun.compare(frame, target="y", task="task", **options)
     # 8 rows of a task are tested, and 4, 6 and 16 of the other 32 are trained on.
     expected = [math.sqrt(1 + 4 * 8 / n_train) for n_train in (4, 6, 16)]

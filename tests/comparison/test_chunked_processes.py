@@ -56,20 +56,14 @@ def test_the_number_of_processes_does_not_change_a_bit(tmp_path):
     assert numbers_of(serial) == numbers_of(two)
 
 
-@pytest.fixture(scope="module")
-def two_processes():
-    with Pool(2).keep_workers() as pool:
-        yield pool
-
-
-def test_stored_folds_equal_those_of_a_single_process(tmp_path, two_processes):
+def test_stored_folds_equal_those_of_a_single_process(tmp_path):
     files = chunk_files(write(tmp_path / "shops"))
     table = ChunkedTable.of(files, **SHARED, n_folds=3)
     sums = add_up(rows_of, table, Pool(), lambda text: None)
     parts, names = statistics_of(table, sums)
     store = tmp_path / "store"
     store.mkdir()
-    _, folds, tasks = read_folds(table, store, two_processes, lambda text: None)
+    _, folds, tasks = read_folds(table, store, Pool(), lambda text: None)
     assert tasks == names
     assert not (store / "leaves").exists()
     for stored, part in zip(folds.parts, parts, strict=True):
@@ -91,9 +85,9 @@ def refuse(number):
     return number
 
 
-def test_a_worker_passes_on_user_errors(two_processes):
+def test_a_worker_passes_on_user_errors():
     with pytest.raises(DataError, match="bad file") as caught:
-        list(run_in_order(two_processes, refuse, [(0,), (1,), (2,)]))
+        list(run_in_order(Pool(2, backend="threading"), refuse, [(0,), (1,), (2,)]))
     assert caught.value.remedy == "Mend it."
 
 

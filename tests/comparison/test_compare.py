@@ -257,6 +257,7 @@ def test_results_depend_on_the_seed_but_not_on_the_number_of_jobs():
         "task": "school",
         "methods": ["TraceNormMTL"],
         "splits": 2,
+        "repeats": 1,
         "folds": 2,
     }
     runs = [
@@ -890,6 +891,7 @@ def test_frames_of_other_packages_keep_their_column_names(package):
         "task": "school",
         "methods": ["PooledRidge"],
         "splits": 2,
+        "repeats": 1,
         "folds": 2,
     }
     result, expected = (
@@ -922,14 +924,17 @@ def test_labels_are_compared_by_the_log_loss_where_most_tasks_have_no_auc():
             "y": labels,
         }
     )
-    options = {"target": "y", "task": "task", **FEW, "splits": 2}
-    options["methods"] = ["PooledLogistic"]
-    result = mtlrun.compare(frame, **options)
-    assert result.board.metric == "log_loss"
-    assert any("AUC of most tasks" in fact for fact in result.board.facts)
-    multitask = {**options, "methods": ["GraphMTLClassifier"], "splits": 3}
-    by_auc = mtlrun.compare(frame, metric="auc", **multitask)
+    roles = {"targets": ("y",), "task": "task"}
+    data = dataset_of(frame, **roles)
+    protocol = Protocol.of(data, CompareOptions())
+    assert protocol.metric == "log_loss"
+    facts = facts_of(data, protocol, Roles(**roles), default_candidates(data, 0.8))
+    assert any("AUC of most tasks" in fact for fact in facts)
+    options = {"target": "y", "task": "task", **FEW}
+    options["methods"] = ["GraphMTLClassifier"]
+    by_auc = mtlrun.compare(frame, metric="auc", **options)
     assert by_auc.board.answer.decision == "no verdict"
     assert "--metric log_loss" in by_auc.board.answer.sentence
     both_classes = frame.assign(y=np.tile(["no", "yes"], 38))
-    assert mtlrun.compare(both_classes, **options).board.metric == "auc"
+    data = dataset_of(both_classes, **roles)
+    assert Protocol.of(data, CompareOptions()).metric == "auc"

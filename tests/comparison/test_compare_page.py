@@ -35,7 +35,13 @@ def test_coefficients_of_one_model_for_all_tasks_are_one_row():
 @pytest.fixture(scope="module")
 def compared(table):
     """Return a function that compares a method with the baselines once."""
-    options = {"target": "grade", "task": "school", "splits": 3, "folds": 2}
+    options = {
+        "target": "grade",
+        "task": "school",
+        "splits": 3,
+        "repeats": 1,
+        "folds": 2,
+    }
 
     @functools.cache
     def compare(method):
@@ -74,7 +80,7 @@ def test_each_picture_of_a_page_is_drawn_once(table, monkeypatch):
         finalize(self)
 
     monkeypatch.setattr(RendererSVG, "finalize", counted)
-    options = {"methods": ["PooledRidge"], "splits": 2, "folds": 2}
+    options = {"methods": ["PooledRidge"], "splits": 2, "repeats": 1, "folds": 2}
     result = mtlrun.compare(table, target="grade", task="school", **options)
     assert not drawn
     page = result.page()

@@ -152,7 +152,13 @@ def test_last_values_of_targets_on_the_same_rows_skip_missing_values():
     assert model.predict(np.array([[2.0]])).tolist() == [[2.0, 4.0]]
 
 
-OPTIONS = {"target": "value", "task": "patient", "methods": ["GraphMTL"], "folds": 2}
+OPTIONS = {
+    "target": "value",
+    "task": "patient",
+    "methods": ["GraphMTL"],
+    "repeats": 1,
+    "folds": 2,
+}
 
 
 @pytest.fixture(scope="module")

@@ -136,7 +136,7 @@ def fitted(case, candidate):
 
 
 @pytest.mark.slow
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(("case", "candidate"), list(methods()))
 def test_every_default_method_loads_without_trust_and_predicts_the_same(
@@ -169,7 +169,7 @@ def test_scores_and_probabilities_belong_to_their_labels_whichever_is_positive(
     tmp_path, positive, is_ragged
 ):
     frame, _ = ragged_case(MANY_ROWS, True)
-    frame = frame[frame.task.isin(["t0", "t1"])]
+    frame = frame[frame.task.isin(["t0", "t1"])].groupby("task").head(25)
     roles = {"target": "y", "task": "task"}
     if not is_ragged:
         frame = frame.drop(columns="task").assign(z=np.where(frame.b > 0, "yes", "no"))

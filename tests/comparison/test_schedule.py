@@ -3,6 +3,7 @@
 import contextlib
 import re
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,6 +24,7 @@ from mtlrun.comparison.verdict import (
     NO_VERDICT,
     POOLED,
     TRIVIAL,
+    judge,
 )
 from mtlrun.data.reading.table import table_of_frame
 from mtlrun.data.roles.make import make_dataset
@@ -49,7 +51,7 @@ class Broken(IndependentRidge):
 
 class Square(PooledRidge):
     def fit(self, X, y, *, task_id=None, sample_weight=None):
-        time.sleep(0.5)
+        time.sleep(0.1)
         return super().fit(X**2, y, task_id=task_id)
 
     def predict(self, X, *, task_id=None):
@@ -278,12 +280,13 @@ class Clock:
         return pool.deadline is not None and self.n_jobs < 0
 
 
-def stopped_after(n_jobs, monkeypatch, **options):
+def stopped_after(n_jobs, monkeypatch, frame=None, **options):
     """Return a comparison whose budget ends after a number of started jobs."""
+    frame = schools() if frame is None else frame
     clock = Clock(n_jobs)
     monkeypatch.setattr(Pool, "is_past_deadline", property(clock.is_over))
     return mtlrun.compare(
-        schools(), methods=["GraphMTL"], budget=100, **{**QUICK, **options}
+        frame, methods=["GraphMTL"], budget=100, **{**QUICK, **options}
     )
 
 
@@ -321,89 +324,77 @@ def test_the_leaderboard_is_updated_after_each_fit():
     assert updates[-1][2] != "no verdict"
 
 
+@pytest.fixture(scope="module")
+def ended_in_a_fit(tmp_path_factory):
+    """Return a comparison whose budget ends in the fit of its last method; its folder.
+
+    Its best method takes too long to be fitted to all rows.
+    """
+    folder = tmp_path_factory.mktemp("late")
+    (folder / "own_methods.py").write_text(USER_DEFINED)
+    options = {"methods": ["own_methods:Square", "own_methods:Asleep"], "budget": 0.5}
+    frame = schools().assign(y=lambda table: table.a**2)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        # At least 6 s of the 3 that are left, and less for the others.
+        patch.setattr("mtlrun.comparison.compare.FINAL_FIT_FACTOR", 60)
+        result = mtlrun.compare(frame, output=folder / "out", **options, **QUICK)
+        yield result, folder / "out"
+
+
 @pytest.mark.slow
 def test_a_fit_that_takes_too_long_is_stopped_at_the_deadline_and_leaves_no_record(
-    own_methods, tmp_path
+    ended_in_a_fit,
 ):
-    options = {
-        **QUICK,
-        "methods": ["own_methods:Asleep"],
-        "budget": 0.4,
-        "output": tmp_path / "out",
-    }
-    started = time.monotonic()
-    result = mtlrun.compare(schools(), **options)
-    assert (
-        time.monotonic() - started < 300
-    )  # On a busy machine; the fit would take 600 s.
+    result, folder = ended_in_a_fit
+    # The fit would take 600 s.
     assert "Asleep" not in [e.label for e in result.board.ranked()]
     assert any(
         line.startswith("no time") and "Asleep" in line
         for line in result.board.left_out
     )
     records = [
-        Record.from_line(path.read_text())
-        for path in (tmp_path / "out/cells").glob("*.json")
+        Record.from_line(path.read_text()) for path in (folder / "cells").glob("*.json")
     ]
     assert {record.status for record in records} == {"ok"}
-    assert not any(map(is_locked, (tmp_path / "out/cells").glob("*.lock")))
+    assert not any(map(is_locked, (folder / "cells").glob("*.lock")))
 
 
 @pytest.mark.slow
-def test_the_saved_model_is_the_best_one_that_fits_into_the_budget(
-    own_methods, monkeypatch
-):
-    frame = schools().assign(y=lambda table: table.a**2)
-    options = {**QUICK, "methods": ["own_methods:Square"], "budget": 10}
-    monkeypatch.setattr(
-        "mtlrun.comparison.compare.FINAL_FIT_FACTOR", 1500
-    )  # 750 s of the 600, and less for the others
-    late = mtlrun.compare(frame, **options)
+def test_the_saved_model_is_the_best_one_that_fits_into_the_budget(ended_in_a_fit):
+    late, _ = ended_in_a_fit
     assert late.board.ranked()[0].label == "Square"
     assert late.saved != "Square"
     assert any(
         "Square" in line and f"the saved model is {late.saved}" in line
         for line in late.board.left_out
     )
-    assert len(late.predict(frame)) == len(frame)
+    assert len(late.predict(schools())) == len(schools())
 
 
-@pytest.fixture
-def without_deadline(monkeypatch):
-    """Let fits take as long as they want."""
+def test_one_split_in_time_uses_all_training_rows(monkeypatch):
+    # Without a limit of usual times, one method is tried on half of the 2,400 rows.
     monkeypatch.setattr(compare_module, "SLOWDOWN", 1e9)
+    result = stopped_after(0, monkeypatch, schools(n=800))
+    assert result.board.evaluation.train_share == 1
+    assert "training rows:" not in result.board.answer.headline
 
 
-@pytest.mark.slow
-def test_a_budget_does_not_change_any_score(without_deadline):
-    # Enough rows to be thinned.
-    frame = schools(n=800)
-    unlimited = mtlrun.compare(frame, methods=["GraphMTL"], **QUICK)
-    timed = mtlrun.compare(frame, methods=["GraphMTL"], budget=100, **QUICK)
-    assert timed.board.evaluation.train_share == 1
-    assert "training rows:" not in timed.board.answer.headline
-    assert unlimited.verdict == timed.verdict
-    assert unlimited.saved == timed.saved
-    assert not timed.board.left_out
-    assert {e.label: e.scores for e in unlimited.board.entries} == {
-        e.label: e.scores for e in timed.board.entries
-    }
-
-
-@pytest.mark.slow
-def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long(
-    without_deadline, monkeypatch
-):
-    monkeypatch.setattr(compare_module, "MAX_SHARE_OF_FIRST_METHODS", 0.0)
-    result = mtlrun.compare(schools(n=800), methods=["GraphMTL"], budget=100, **QUICK)
+def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long():
+    result = mtlrun.compare(schools(n=800), methods=["GraphMTL"], budget=1e-6, **QUICK)
     # Half of 2,400 rows are the smallest part with 1,000 rows.
     evaluation = result.board.evaluation
     assert evaluation.train_share == 0.5
     assert evaluation.n_train == pytest.approx([800, 800, 800], abs=3)
     assert sum(map(len, evaluation.rows)) == 2400
-    assert result.board.answer.headline.startswith("With 50% of the training rows: ")
-    assert "--budget" in result.board.answer.sentence
     assert any("50% of the training rows" in fact for fact in result.board.facts)
+
+
+def test_the_verdict_names_the_share_of_the_training_rows():
+    board = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK).board
+    answer = judge(board.entries, replace(board.evaluation, train_share=0.5))
+    assert answer.headline.startswith("With 50% of the training rows: ")
+    assert "--budget" in answer.sentence
 
 
 def test_a_tiny_budget_still_gives_a_leaderboard():

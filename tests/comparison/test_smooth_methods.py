@@ -170,7 +170,7 @@ def test_smooth_models_are_expected_to_take_longer_with_more_rows():
 @pytest.fixture(scope="module")
 def curved():
     methods = ["HierarchicalMTL", "GraphMTL", *SMOOTH]
-    return mtlrun.compare(curves(True, n_tasks=6), methods=methods, **FEW)
+    return mtlrun.compare(curves(True, n_tasks=6, n_rows=18), methods=methods, **FEW)
 
 
 def test_the_smooth_model_wins_on_curved_tasks(curved):
@@ -198,7 +198,7 @@ def test_coefficients_are_those_of_the_best_linear_method(curved):
 @pytest.mark.slow
 def test_the_saved_smooth_model_has_standard_deviations(curved, tmp_path):
     model = load_model(curved.save(tmp_path))
-    frame = curves(True, n_tasks=6)
+    frame = curves(True, n_tasks=6, n_rows=18)
     X, tasks = model.read(frame)
     half = 1.96 * model.deviations(X, tasks)
     is_inside = np.abs(model.scores(X, tasks) - frame.y) < half
@@ -209,7 +209,7 @@ def test_the_saved_smooth_model_has_standard_deviations(curved, tmp_path):
 
 @pytest.mark.slow
 def test_the_sign_of_the_gain_is_unchanged_on_linear_tasks():
-    frame = curves(False, n_tasks=6)
+    frame = curves(False, n_tasks=6, n_rows=15)
     gains = []
     for methods in (["HierarchicalMTL"], ["HierarchicalMTL", *SMOOTH]):
         result = mtlrun.compare(frame, methods=methods, **FEW)

@@ -74,7 +74,7 @@ def outcome(result):
     ],
 )
 def test_rows_of_weight_0_change_no_number_and_no_text(labels, options):
-    frame = table(labels)
+    frame = table(labels, n=60)
     first = compared(frame, **options)
     second = compared(with_absurd_rows(frame), **options)
     assert outcome(first) == outcome(second)
@@ -91,11 +91,10 @@ def test_rows_of_weight_0_change_no_number_and_no_text(labels, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("cell", ["not measured", [3]])
-def test_cells_in_rows_of_weight_0_do_not_affect_the_types_of_a_data_frame(cell):
+def test_cells_in_rows_of_weight_0_do_not_affect_the_types_of_a_data_frame():
     frame = table().assign(d=lambda frame: np.arange(len(frame)) % 5)
     rows = frame.head(2).astype({"d": object}).assign(w=0.0)
-    rows["d"] = [cell, cell]
+    rows["d"] = ["not measured", [3]]
     options = {"methods": ["PooledRidge"], "splits": 2}
     first = compared(frame, **options)
     second = compared(pd.concat([frame, rows], ignore_index=True), **options)
@@ -115,24 +114,19 @@ def test_cells_in_test_rows_of_weight_0_do_not_affect_the_types_of_a_data_frame(
     assert list(second.coefficients.columns) == list(first.coefficients.columns)
 
 
-@pytest.fixture(scope="module")
-def weighted_outcome():
-    return outcome(compared(table(), methods=["GraphMTL"]))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("factor", [1e-4, 1e300])
-def test_a_common_factor_of_all_weights_changes_nothing(weighted_outcome, factor):
+def test_a_common_factor_of_all_weights_changes_nothing():
     frame = table()
-    second = compared(frame.assign(w=frame.w * factor), methods=["GraphMTL"])
-    assert outcome(second).keys() == weighted_outcome.keys()
-    for label, numbers in weighted_outcome.items():
+    first = outcome(compared(frame, methods=["GraphMTL"]))
+    second = compared(frame.assign(w=frame.w * 1e300), methods=["GraphMTL"])
+    assert outcome(second).keys() == first.keys()
+    for label, numbers in first.items():
         assert outcome(second)[label] == pytest.approx(numbers, rel=1e-6), label
 
 
 @pytest.mark.slow
 def test_labels_with_huge_weights_are_compared_like_those_with_weights_of_1():
-    frame = table(labels=True)
+    frame = table(labels=True, n=45)
     options = {"methods": ["HierarchicalMTLClassifier"], "splits": 2}
     first = compared(frame.assign(w=1.0), **options)
     second = compared(frame.assign(w=1e4), **options)
@@ -343,7 +337,7 @@ def clinics(seed=0):
 def test_patients_in_clinics_are_compared(seed):
     result = mtlrun.compare(
         clinics(), target="y", task="t", group="patient", seed=seed, methods=["PooledRidge"],
-        splits=5, repeats=1,
+        splits=5, repeats=1, folds=2,
     )  # fmt: skip
     assert not any(entry.failures for entry in result.board.entries)
     for rows in result.board.evaluation.rows:

@@ -247,23 +247,27 @@ def test_a_linear_model_of_many_tasks_shows_their_distribution(tmp_path):
     ]
 
 
-@pytest.mark.rendered
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
-def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, tmp_path):
-    (tmp_path / "mine.yaml").write_text(
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("classifier")
+    (folder / "mine.yaml").write_text(
         "schema: 1\nid: my/model\ntitle: Mine\nkind: train\n"
         "dataset: simulated-kernel-groups\n"
         "method: {estimator: HierarchicalMTLClassifier}\n"
         "split: {kind: random, train: 0.5}\nmetrics: [auc]\n"
     )
-    result = CliRunner().invoke(
-        app, ["train", str(tmp_path / "mine.yaml"), "-o", str(tmp_path)]
-    )
+    words = ["train", str(folder / "mine.yaml"), "-o", str(folder)]
+    result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
+    return folder / "my" / "model"
+
+
+@pytest.mark.rendered
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["shrinkage", "coefficients"])
+def test_log_odds_of_a_classifier_are_drawn_with_intervals(kind, classifier, tmp_path):
     file = tmp_path / "figure.svg"
-    result = CliRunner().invoke(
-        app, ["plot", str(tmp_path / "my" / "model"), "--kind", kind, "-o", str(file)]
-    )
+    words = ["plot", str(classifier), "--kind", kind, "-o", str(file)]
+    result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert "log-odds" in file.read_text()

@@ -155,7 +155,7 @@ def test_unknown_and_too_many_tasks_are_refused(grown):
 
 @pytest.mark.slow
 def test_labels_have_lines_of_probabilities():
-    table = plants()
+    table = plants(n_tasks=6)
     table["tall"] = np.where(table.height > table.height.median(), "yes", "no")
     result = mtlrun.compare(
         table.drop(columns="height"),
