@@ -393,6 +393,7 @@ def test_the_best_model_is_refitted_only_if_something_changed(tmp_path):
         "task": "school",
         "methods": ["GraphMTL"],
         "splits": 2,
+        "repeats": 1,
         "folds": 2,
         "output": tmp_path,
     }

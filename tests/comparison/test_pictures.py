@@ -1,8 +1,6 @@
 """The figures of a comparison show its numbers and the names of its tasks."""
 
 import re
-import subprocess
-import sys
 import warnings
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -698,12 +696,3 @@ def test_unknown_kinds_and_tasks_are_rejected(labels):
         labels.plot_tasks(tasks=["seaa"])
     with pytest.raises(UserError):
         labels.pictures.of_kind("verdict", ["sea"])
-
-
-@pytest.mark.slow
-def test_importing_the_comparison_does_not_import_matplotlib():
-    code = (
-        "import sys, mtlrun.comparison.compare, mtlrun.comparison.page; "
-        "sys.exit('matplotlib' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -73,15 +73,15 @@ metrics: [rmse]
 """
 
 
-def trained_model(folder, table):
+def trained_model(folder, table, card=CARD, training=TRAINING):
     """Return the folder of a smooth model, without a comparison."""
     rows = table.to_csv(index=False).encode()
     (folder / "data" / "rows").mkdir(parents=True)
     (folder / "data" / "rows" / "milk.csv").write_bytes(rows)
     (folder / "data" / "cards").mkdir()
-    card = CARD.format(sha=hashlib.sha256(rows).hexdigest(), size=len(rows))
+    card = card.format(sha=hashlib.sha256(rows).hexdigest(), size=len(rows))
     (folder / "data" / "cards" / "milk-of-farms.yaml").write_text(card)
-    (folder / "milk.yaml").write_text(TRAINING)
+    (folder / "milk.yaml").write_text(training)
     words = ["train", folder / "milk.yaml", "-o", folder, "--data-dir", folder / "data"]
     result = CliRunner().invoke(app, list(map(str, words)))
     assert result.exit_code == 0, result.output
@@ -326,7 +326,13 @@ def test_the_title_names_the_method_and_not_the_target_scaling(folder, tmp_path)
 def test_curves_of_labels_are_log_odds_of_the_named_label(tmp_path):
     table = milk_table()
     table["liters"] = np.where(table.liters > 4200, "high", "low")
-    folder = saved_model(tmp_path, table)
+    card = CARD.replace("regression", "binary")
+    training = TRAINING.replace("rmse", "auc").replace(
+        """estimator: mtlrun.estimators.baselines:ScaledTargets
+  params: {estimator: {estimator: SmoothMTL}}""",
+        "estimator: SmoothMTLClassifier",
+    )
+    folder = trained_model(tmp_path, table, card, training)
     model = load_model(folder)
     curves = ModelCurves(folder, model, "day")
     assert curves.quantity(None) == "log-odds of liters = low"

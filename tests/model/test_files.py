@@ -457,11 +457,14 @@ def test_tasks_go_by_name_and_unnamed_tasks_by_position():
 @pytest.mark.slow
 def test_a_network_is_saved_and_read_without_torch(tmp_path):
     save_model(tmp_path, Model(Ridge().fit(X, Y), None, _facts()))
+    # The comparison and its page are imported, too; they do not import matplotlib.
     code = (
-        "import sys; from pathlib import Path; from mtlrun.model.files import Model, "
+        "import sys, mtlrun.comparison.compare, mtlrun.comparison.page\n"
+        "from pathlib import Path; from mtlrun.model.files import Model, "
         "load_model, save_model, used\n"
         "model = load_model(sys.argv[1]); save_model(Path(sys.argv[1], 'again'), "
-        "model)\nassert not {'torch', 'cupy', 'dask'} & sys.modules.keys()\n"
+        "model)\n"
+        "assert not {'torch', 'cupy', 'dask', 'matplotlib'} & sys.modules.keys()\n"
         "from skops.io._trusted_types import SKLEARN_ESTIMATOR_TYPE_NAMES as known\n"
         "assert len(known) > 150 and 'sklearn.linear_model._ridge.Ridge' in known\n"
         "assert not [name for name, module in sys.modules.items() if module is None "

@@ -140,7 +140,7 @@ def test_a_table_has_the_limits_of_intervals(schools):
 @pytest.mark.slow
 def test_labels_have_probabilities_and_flags(tmp_path):
     frame = rows().drop(columns="z").assign(y=lambda rows: rows.y > 0)
-    roles = {"target": "y", "task": "school", "calibrate": True}
+    roles = {"target": "y", "task": "school"}
     _, loaded = compared(tmp_path, frame, "IndependentLogistic", **roles)
     new = frame.drop(columns="y").assign(size="huge")
     table = loaded.predict_table(new, probabilities=True)
