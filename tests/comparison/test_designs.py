@@ -20,7 +20,7 @@ from mtlrun.estimators.baselines import LastValue
 from mtlrun.model.files import load_model
 
 
-def cohort(n_patients=30, seed=0):
+def cohort(n_patients=18, seed=0):
     """Return 1 to 8 visits of each patient, with staggered entry; dates are strings."""
     rng = np.random.default_rng(seed)
     parts = []
