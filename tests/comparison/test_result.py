@@ -52,12 +52,13 @@ def compared(frame, columns, **options):
 
 CASES = {
     "numbers": (["grade", "school"], {"target": "grade", "task": "school"}),
+    "labels": (["passed", "school"], {"target": "passed", "task": "school"}),
     "shared": (["passed", "points"], {"targets": ["passed", "points"]}),
     # The best method of these two has no probabilities of its own.
     "classes": (["level"], {"target": "level", "calibrate": True}),
     "classes of tasks": (
         ["rank", "school"],
-        {"target": "rank", "task": "school"},
+        {"target": "rank", "task": "school", "calibrate": True},
     ),
     "classes and labels": (["level", "passed"], {"targets": ["level", "passed"]}),
 }
@@ -100,6 +101,8 @@ def test_predictions_of_test_rows_are_written_with_the_names_of_the_table(
     rows = frame.iloc[predictions["row"]]
     if "task" in options:
         assert predictions["task"].tolist() == rows[options["task"]].tolist()
+    if case == "labels":
+        assert predictions["target"].tolist() == rows["passed"].tolist()
     if case != "numbers":
         targets = options.get("targets", ["label"])
         truth = rows[options.get("targets", [options.get("target")])]
