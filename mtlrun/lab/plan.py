@@ -890,8 +890,8 @@ def scale_warnings(plan: Plan) -> list[str]:
     jobs: dict[str, Job] = {}
     for row in plan.wanted:
         job = row.job
-        is_scaled = job.features is not None
-        if job.dataset is None or is_scaled or store.has(row.key):
+        # Features are scaled already.
+        if job.dataset is None or job.features is not None or store.has(row.key):
             continue
         jobs.setdefault(job.dataset.id, job)
     data_dir = None
@@ -901,8 +901,9 @@ def scale_warnings(plan: Plan) -> list[str]:
     for name, job in jobs.items():
         reference = job.dataset
         assert reference is not None
-        options = canonical_json(reference.options)
-        data = loaded(name, options, reference.fingerprint, data_dir)
+        data = loaded(
+            name, canonical_json(reference.options), reference.fingerprint, data_dir
+        )
         if data.strings:
             continue
         ratio = scale_ratio(data.X)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -83,13 +84,14 @@ def train(
     check_settings(folder, training.config, force)
     training_plan = plan(training, data_dir=data_dir, output=output)
     spec = training.spec
+    dataset_spec = spec.dataset
     job = TrainingJob(
         # The job that evaluates the model.
         job=training_plan.rows[0].job,
         id=training.id,
         source=training.source,
-        dataset_name=spec.dataset.name,
-        dataset_options=spec.dataset.options,
+        dataset_name=dataset_spec.name,
+        dataset_options=dataset_spec.options,
         estimator=spec.method.estimator,
         refit=spec.refit,
         config=training.config,
@@ -98,15 +100,16 @@ def train(
         result = up_to_date(folder, job)
         if result is not None:
             return TrainingSummary(folder, result, up_to_date=True)
-    dataset_spec = spec.dataset
     dataset = load_dataset(dataset_spec.id, data_dir=data_dir, **dataset_spec.options)
     check_training(training, dataset)
     progress = progress or Progress()
-    oddities = loaded_findings(dataset, data_dir=data_dir, **dataset_spec.options)
-    for line in alarm_lines(oddities):
+    for line in alarm_lines(
+        loaded_findings(dataset, data_dir=data_dir, **dataset_spec.options)
+    ):
         progress.message(line)
     runner = Runner(
-        training_plan,
+        # Jobs that run in this process need not load the data set again.
+        replace(training_plan, dataset=dataset),
         Pool(jobs, seconds=training_plan.limit),
         progress,
         force=force,
