@@ -184,16 +184,16 @@ def test_an_interrupted_prediction_of_a_folder_goes_on(
 @pytest.mark.parametrize("n_jobs", ["1", pytest.param("2", marks=pytest.mark.slow)])
 def test_an_interrupted_comparison_of_a_folder_goes_on(mtlrun, rows, tmp_path, n_jobs):
     roles = ("--target", "y", "--task", "store", "--methods", "PooledRidge")
-    command = ("compare", "rows", *roles, "--splits", "3", "--jobs", n_jobs)
+    command = ("compare", "rows", *roles, "--splits", "3")
     result = mtlrun(*command, "-o", "whole")
     assert result.exit_code == 0, result.output
     expected = pd.read_csv(tmp_path / "whole/compare/rows/leaderboard.csv")
 
     folder = tmp_path / "out/compare/rows"
-    options = CompareOptions(methods=("PooledRidge",), splits=3, jobs=int(n_jobs))
 
-    def interrupted():
+    def interrupted(n_jobs):
         """Interrupt the comparison before its second pass; return what it has said."""
+        options = CompareOptions(methods=("PooledRidge",), splits=3, jobs=n_jobs)
         texts = []
 
         def say(text):
@@ -213,9 +213,9 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(mtlrun, rows, tmp_path, n
         assert "3 of 3 pairs" in texts[-1]
         return "\n".join(texts)
 
-    assert "rows per second" in interrupted()
+    assert "rows per second" in interrupted(int(n_jobs))
     kept = times_in(folder, "sums-*/*")
-    said = interrupted()
+    said = interrupted(1)
     assert "are used" in said
     assert "rows per second" not in said
     # Neither sums nor fits are computed again.

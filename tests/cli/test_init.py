@@ -202,15 +202,10 @@ def test_a_written_experiment_is_reproduced_without_edits(mtlrun, tmp_path):
     assert {number.verdict for number in report.references} == {Verdict.WITHIN}
 
 
-@pytest.mark.parametrize(
-    "option",
-    ["--profile=smoke", pytest.param("--interpretation=all", marks=pytest.mark.slow)],
-)
-def test_profiles_and_interpretations_of_a_written_experiment_run(mtlrun, option):
+def test_profiles_and_interpretations_of_a_written_experiment_run(mtlrun):
     assert mtlrun("init", "-e", "paper/fig2", "-o", "a b.yaml").exit_code == 0
-    result = mtlrun(
-        "reproduce", "a b.yaml", "-q", option, "--set", "grids.strength=[10, 100]"
-    )
+    options = ("--profile", "smoke", "--interpretation", "all")
+    result = mtlrun("reproduce", "a b.yaml", "-q", *options)
     assert result.exit_code == 0, result.output
 
 

@@ -155,15 +155,11 @@ def test_a_second_run_is_up_to_date_and_writes_only_missing_files(
 
 
 @pytest.mark.slow
-def test_status_starts_no_solver(write_experiment, tmp_path, environment):
+def test_status_starts_no_solver(write_experiment, tmp_path, environment, begin):
     write_experiment()
-    # A new process with an empty cache computes what `status` then reads without
-    # importing the methods.
-    environment["XDG_CACHE_HOME"] = str(tmp_path / "cache")
-    command = [sys.executable, "-m", "mtlrun", "reproduce", "table.yaml", "-q"]
-    subprocess.run(
-        command, cwd=tmp_path, env=environment, capture_output=True, check=True
-    )
+    # Computes, in an empty cache, what `status` then reads without importing the
+    # methods.
+    assert begin("reproduce", "table.yaml", "-q").wait() == 0
     code = (
         "import sys\nsys.argv = ['mtlrun', 'status', 'table.yaml']\nfrom mtlrun.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit as end:\n    code = end.code or 0\n"
