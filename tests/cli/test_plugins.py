@@ -44,13 +44,15 @@ GrandMean = plugged_package.methods:GrandMean
 plugged = plugged_package.cards
 """
 
-
-#: Runs several commands in one process, which imports the package only once.
+#: Runs several commands in one process, which imports the package only once, and leaves
+#: figures blank.
 RUN = """\
 import json, sys
+from matplotlib.figure import Figure
 from typer.testing import CliRunner
 from mtlrun.cli.app import app
 
+Figure.draw = lambda figure, renderer: None
 printed = []
 for words, environment in json.loads(sys.argv[1]):
     result = CliRunner().invoke(app, words, env=environment, prog_name="mtlrun")
@@ -58,17 +60,32 @@ for words, environment in json.loads(sys.argv[1]):
     printed.append(result.stdout)
 json.dump(printed, sys.stdout)
 """
+COMPLETION = {
+    "_MTLRUN_COMPLETE": "complete_bash",
+    "COMP_WORDS": "mtlrun compare x.csv --methods Gra",
+    "COMP_CWORD": "4",
+}
+COLUMNS = "--target y --task task --splits 2 --repeats 1 --folds 2"
+COMMANDS = {
+    "methods": ("list methods --json", {}),
+    "method": ("list methods GrandMean", {}),
+    "datasets": ("list datasets --json", {}),
+    "environment": ("env --json", {}),
+    "completed": ("", COMPLETION),
+    "compared": (f"compare rows.csv {COLUMNS} --methods GrandMean", {}),
+    "written": ("init plugged --method GrandMean -o mine.yaml", {}),
+    "trained": ("train mine.yaml", {}),
+}
 
 
-@pytest.fixture
-def other(tmp_path):
-    """Install a package into a separate folder; return a function that runs commands
-    with it on the path.
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """Install a package into a separate folder; return what commands print with it on
+    the path, by name.
     """
-    package, info = (
-        tmp_path / "site" / "plugged_package",
-        tmp_path / "site" / "plugged_package-1.5.dist-info",
-    )
+    folder = tmp_path_factory.mktemp("plugged")
+    package = folder / "site" / "plugged_package"
+    info = folder / "site" / "plugged_package-1.5.dist-info"
     (package / "cards").mkdir(parents=True)
     info.mkdir()
     (package / "__init__.py").write_text("")
@@ -79,56 +96,35 @@ def other(tmp_path):
         "Metadata-Version: 2.1\nName: plugged-package\nVersion: 1.5\n"
     )
     (info / "entry_points.txt").write_text(POINTS)
-
-    def run(*commands, **variables):
-        environment = {**os.environ, "PYTHONPATH": str(package.parent)}
-        arguments = json.dumps([(command.split(), variables) for command in commands])
-        command = [sys.executable, "-c", RUN, arguments]
-        result = subprocess.run(
-            command,
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=240,
-        )
-        assert result.returncode == 0, result.stderr
-        return json.loads(result.stdout)
-
-    return run
-
-
-@pytest.mark.slow
-def test_plugins_are_listed_and_completed(other):
-    listed, described, datasets, environment = other(
-        "list methods --json",
-        "list methods GrandMean",
-        "list datasets --json",
-        "env --json",
-    )
-    methods = {record["name"]: record for record in json.loads(listed)}
-    assert methods["GrandMean"]["class_path"] == "plugged_package.methods:GrandMean"
-    assert "plugged-package 1.5" in methods["GrandMean"]["summary"]
-    assert "plugged-package 1.5" in described
-    assert "plugged" in [entry["name"] for entry in json.loads(datasets)]
-    assert "plugged-package 1.5" in json.loads(environment)["plug-ins"]
-    words = "mtlrun compare x.csv --methods Gra"
-    (completed,) = other(
-        "", _MTLRUN_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD="4"
-    )
-    assert "GrandMean" in completed.split()
-
-
-@pytest.mark.slow
-def test_plugins_can_be_compared_and_trained(other, tmp_path):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
-    table.to_csv(tmp_path / "rows.csv", index=False)
-    compared, _, trained = other(
-        "compare rows.csv --target y --task task --methods GrandMean --splits 2 --repeats 1",
-        "init plugged --method GrandMean -o mine.yaml",
-        "train mine.yaml",
+    table.to_csv(folder / "rows.csv", index=False)
+    arguments = [(words.split(), variables) for words, variables in COMMANDS.values()]
+    result = subprocess.run(
+        [sys.executable, "-c", RUN, json.dumps(arguments)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(package.parent)},
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
-    assert "GrandMean" in compared
-    assert "model:" in trained
+    assert result.returncode == 0, result.stderr
+    return dict(zip(COMMANDS, json.loads(result.stdout), strict=True))
+
+
+@pytest.mark.slow
+def test_plugins_are_listed_and_completed(printed):
+    methods = {record["name"]: record for record in json.loads(printed["methods"])}
+    assert methods["GrandMean"]["class_path"] == "plugged_package.methods:GrandMean"
+    assert "plugged-package 1.5" in methods["GrandMean"]["summary"]
+    assert "plugged-package 1.5" in printed["method"]
+    assert "plugged" in [entry["name"] for entry in json.loads(printed["datasets"])]
+    assert "plugged-package 1.5" in json.loads(printed["environment"])["plug-ins"]
+    assert "GrandMean" in printed["completed"].split()
+
+
+@pytest.mark.slow
+def test_plugins_can_be_compared_and_trained(printed):
+    assert "GrandMean" in printed["compared"]
+    assert "model:" in printed["trained"]
