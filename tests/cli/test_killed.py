@@ -82,7 +82,7 @@ def compared(table, method):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("order", "step"),
-    [(("PooledRidge", "TaskMean"), 3), (("TaskMean", "PooledRidge"), 8)],
+    [(("PooledRidge", "TaskMean"), 8), (("TaskMean", "PooledRidge"), 8)],
 )
 def test_a_comparison_killed_while_writing_leaves_one_consistent_result(
     mtlrun, grades, tmp_path, killed, order, step
@@ -154,7 +154,7 @@ def test_a_training_run_killed_while_writing_leaves_one_consistent_model(
     train(wide, output=tmp_path / "first")
     seen = []
     n_refused = 0
-    for n in count(1):
+    for n in count(1, 2):
         output = tmp_path / str(n)
         shutil.copytree(tmp_path / "first", output)
         folder = output / "made/small"

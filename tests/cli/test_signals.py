@@ -80,7 +80,6 @@ SERIAL = ((), "", 1)
     [
         (signal.SIGTERM, SERIAL),
         (signal.SIGHUP, SERIAL),
-        (signal.SIGTERM, LIMITED),
         (signal.SIGINT, PARALLEL),
     ],
 )

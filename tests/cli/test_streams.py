@@ -22,6 +22,7 @@ def test_a_closed_stdout_or_stderr_is_silent():
     closed = run(f"{MTLRUN} list methods >&-")
     assert closed.returncode == 0
     assert "error" not in closed.stderr
+    assert "Traceback" not in closed.stderr
     failed = run(f"{MTLRUN} compare no-such-file.csv 2>&-")
     assert (failed.returncode, failed.stdout) == (2, "")
 

@@ -44,26 +44,6 @@ class InThisProcess(Pool):
         yield replace(self, workers=(Worker(), Worker()))
 
 
-@pytest.mark.slow
-@pytest.mark.every(3)
-def test_small_jobs_run_in_batches_and_give_the_same_records(lab, many):
-    alone = lab.run(many)
-    assert alone.n_ok == 12
-    expected = {
-        key: (record.metrics, record.selection.chosen)
-        for key, record in lab.records().items()
-    }
-    sizes = []
-    lab.output = lab.root / "others"
-    assert Runner(lab.plan(many), counting(sizes)(2)).run().n_ok == 12
-    assert max(sizes) > 1
-    actual = {
-        key: (record.metrics, record.selection.chosen)
-        for key, record in lab.records().items()
-    }
-    assert actual == expected
-
-
 @pytest.mark.parametrize(
     ("options", "last_seconds", "size"),
     [

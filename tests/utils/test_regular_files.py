@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import threading
 from pathlib import Path
 
@@ -21,6 +22,9 @@ posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX systems")
 #: Calls that open a file without checking its type
 METHODS = ("read_text", "read_bytes", "resolve")
 FUNCTIONS = ("open", "np.load", "np.loadtxt", "np.fromfile", "json.load")
+#: Text of such a call; most files have none, and need not be parsed.
+NAMES = {name.rpartition(".")[2] for name in (*METHODS, *FUNCTIONS)}
+OPENING = re.compile(rf"\b(?:{'|'.join(NAMES)})\(")
 #: Modules that may use them, and the reason
 EXCEPTIONS = {
     "__main__.py": "the null device for standard streams that are closed",
@@ -55,11 +59,10 @@ def _last_name(function: ast.expr) -> str:
 
 def _calls(tree: ast.AST) -> list[str]:
     """Return the calls that open files, as source text."""
-    opening = {name.rpartition(".")[2] for name in FUNCTIONS}.union(METHODS)
     calls = [
         node
         for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and _last_name(node.func) in opening
+        if isinstance(node, ast.Call) and _last_name(node.func) in NAMES
     ]
     names = [ast.unparse(call.func) for call in calls]
     opened_by_mode = [
@@ -83,7 +86,10 @@ def test_files_are_opened_by_open_regular():
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         in_data = name.startswith("data/")
-        calls = _calls(ast.parse(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        if not OPENING.search(text):
+            continue
+        calls = _calls(ast.parse(text))
         if in_data:
             calls = [call for call in calls if not call.endswith(".read_bytes")]
         if name not in EXCEPTIONS:
