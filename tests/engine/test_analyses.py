@@ -1,15 +1,18 @@
 """Experiments whose jobs are analyses: valid files, keys, execution and records."""
 
+import contextlib
 import json
 
 import pytest
 
 from mtlrun.engine.plan import job_states
 from mtlrun.engine.record import Seconds
-from mtlrun.engine.run import missing_jobs
+from mtlrun.engine.run import Runner, missing_jobs
 from mtlrun.errors import ConfigError
 from mtlrun.lab.plan import plan
 from mtlrun.lab.report.build import build_report
+from mtlrun.parallel.outcome import Outcome, attempt
+from mtlrun.parallel.pool import Pool
 from mtlrun.parallel.status import TIMEOUT
 
 TRACE = """\
@@ -109,14 +112,29 @@ def test_timed_kinds_run_serially_and_have_threads_in_their_keys(lab, trace):
     )
 
 
-@pytest.mark.slow
+class StopsSlowOnes(Pool):
+    """Runs items in this process, but stops slow jobs at once."""
+
+    @contextlib.contextmanager
+    def keep_workers(self, max_workers=None):
+        yield self
+
+    def run(self, function, items):
+        for keys, arguments in items:
+            ((job, _),) = arguments[0]
+            if "slow" in job.method.params:
+                yield keys, Outcome(TIMEOUT, error="stopped")
+            else:
+                yield keys, attempt(function, *arguments)
+
+
 def test_a_timeout_is_a_result_until_the_limit_is_raised(lab, trace):
     slow = trace.replace("steps: 5", "slow: 30").replace(
         "repeats: 2", "limits: {seconds: 5}"
     )
-    summary = lab.run(slow)
-    assert (summary.n_ok, summary.n_failed, summary.exit_code) == (2, 0, 0)
     run_plan = lab.plan(slow)
+    summary = Runner(run_plan, StopsSlowOnes(seconds=run_plan.limit)).run()
+    assert (summary.n_ok, summary.n_failed, summary.exit_code) == (2, 0, 0)
     short, long = records(run_plan)
     assert (short.status, long.status, long.seconds) == (
         "ok",
