@@ -97,9 +97,11 @@ SETS = {
 }
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=32)
 def load(id: str, variant: str | None = None, **options) -> Dataset:
-    """Load a data set; skip if the folder or a file is missing."""
+    """Load a data set, which several tests share; skip if the folder or a file is
+    missing.
+    """
     if not os.environ.get("MTLRUN_DATA"):
         pytest.skip("MTLRUN_DATA is not set")
     card = load_card(id)
@@ -377,14 +379,29 @@ def test_splice_uci_matches_the_published_statistics():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("variant", "site"), [(None, b"AG"), ("donor", b"GT")])
-def test_splice_windows_match_the_published_statistics(variant, site):
-    data = load("splice-windows", variant)
-    check_statistics(data, "splice-windows", variant)
+@pytest.mark.every(3)
+@pytest.mark.parametrize(
+    ("id", "variant", "site"),
+    [
+        ("splice-windows", None, b"AG"),
+        ("splice-windows", "donor", b"GT"),
+        ("splice-c-elegans", None, b"AG"),
+    ],
+)
+def test_splice_windows_match_the_published_statistics(id, variant, site):
+    data = load(id, variant)
+    check_statistics(data, id, variant)
+    length, start = (398, 197) if id == "splice-c-elegans" else (42, 20)
+    assert data.X.dtype == f"S{length}"
+    letters = data.X.view(np.uint8).reshape(-1, length)
+    assert (letters[:, start] == site[0]).all()
+    assert (letters[:, start + 1] == site[1]).all()
+    if id == "splice-c-elegans":
+        for t in (0, 1):
+            sites = data.X[(data.task_id == t) & (data.y > 0)]
+            assert len(np.unique(sites)) == len(sites)
+        return
     assert data.tasks == ["A. thaliana", "C. elegans", "D. melanogaster", "H. sapiens"]
-    letters = data.X.view(np.uint8).reshape(-1, 42)
-    assert (letters[:, 20] == site[0]).all()
-    assert (letters[:, 21] == site[1]).all()
     assert np.isin(letters, list(b"ACGT")).all()
     if variant is None:
         flies = data.subset(data.task_id == data.tasks.index("D. melanogaster"))
@@ -392,16 +409,3 @@ def test_splice_windows_match_the_published_statistics(variant, site):
         sites, decoys = (flies.X[flies.y == label] for label in (1, -1))
         assert len(set(sites)) == len(sites)
         assert not set(sites) & set(decoys)
-
-
-@pytest.mark.slow
-def test_splice_c_elegans_matches_the_published_statistics():
-    data = load("splice-c-elegans")
-    check_statistics(data, "splice-c-elegans")
-    assert data.X.dtype == "S398"
-    letters = data.X.view(np.uint8).reshape(-1, 398)
-    assert (letters[:, 197] == ord("A")).all()
-    assert (letters[:, 198] == ord("G")).all()
-    for t in (0, 1):
-        sites = data.X[(data.task_id == t) & (data.y > 0)]
-        assert len(np.unique(sites)) == len(sites)

@@ -97,8 +97,7 @@ SHEETS = {
         '<row r="99999999999"><c r="A1"><v>1</v></c></row>'
     ),
     "wide and tall": SHEET.format(
-        '<row r="20000"><c r="A20000"><v>1</v></c><c '
-        'r="ZZZ20000"><v>1</v></c></row>'
+        '<row r="20000"><c r="A20000"><v>1</v></c><c r="ZZZ20000"><v>1</v></c></row>'
     ),
 }
 
