@@ -144,6 +144,8 @@ def test_train_refits_the_selected_method_and_predict_loads_the_model(
         "2",
         "--repeats",
         "1",
+        "--folds",
+        "2",
         "--unseen",
         "mean",
         "-q",
@@ -515,6 +517,8 @@ def test_the_printed_predict_command_works_for_trees(mtlrun, tmp_path):
         "2",
         "--repeats",
         "1",
+        "--folds",
+        "2",
         "-q",
     )
     result = mtlrun("compare", "grades.csv", *words)
@@ -570,6 +574,10 @@ def test_the_smallest_gain_the_margin_and_families_are_options(
         "0.1",
         "--splits",
         "3",
+        "--repeats",
+        "1",
+        "--folds",
+        "2",
         "-q",
     )
     result = mtlrun("compare", "grades.csv", *RAGGED, *words)
@@ -649,6 +657,8 @@ def test_classes_with_the_same_name_get_separate_rows(mtlrun, grades, tmp_path):
         "2",
         "--repeats",
         "1",
+        "--folds",
+        "2",
         "-q",
     )
     result = mtlrun(

@@ -19,9 +19,9 @@ from mtlrun.utils.outputs import write_output
 
 FEW = (
     "--methods",
-    "TraceNormMTL",
+    "PooledRidge",
     "--splits",
-    "3",
+    "2",
     "--repeats",
     "1",
     "--folds",
@@ -89,6 +89,7 @@ def command(request, workspace, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 def test_a_symlink_is_kept_and_its_target_is_written(command, tmp_path):
     target, link = (
         tmp_path / f"target.{command.ending}",
@@ -366,7 +367,7 @@ def test_a_comparison_in_python_does_not_overwrite_its_table(workspace, tmp_path
     options = {
         "target": "y",
         "task": "task",
-        "methods": ["TraceNormMTL"],
+        "methods": ["PooledRidge"],
         "splits": 2,
         "repeats": 1,
         "folds": 2,

@@ -267,6 +267,7 @@ def test_shipped_files_run_on_small_replacements(mtlrun, tmp_path, name):
 
 @pytest.mark.slow
 @pytest.mark.data
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_files_run_on_the_real_rows(mtlrun, name, request):
     folder = _REAL

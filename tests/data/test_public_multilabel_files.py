@@ -99,6 +99,7 @@ def test_they_are_read_unchanged(small, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 def test_table_2_runs_on_them(small, tmp_path, monkeypatch):
     id, _, _ = small
     monkeypatch.chdir(tmp_path)

@@ -187,7 +187,7 @@ def test_tables_that_claim_too_much_are_rejected(tmp_path, case):
 def test_large_tables_of_the_claimed_size_are_read(tmp_path):
     pytest.importorskip("openpyxl")
     frame = pd.DataFrame(
-        np.arange(20_000).reshape(200, 100) % 7, columns=[f"c{k}" for k in range(100)]
+        np.arange(5_000).reshape(50, 100) % 7, columns=[f"c{k}" for k in range(100)]
     )
     frame.to_excel(tmp_path / "a.xlsx", index=False)
     frame.to_csv(tmp_path / "a.csv.gz", index=False)
@@ -195,9 +195,9 @@ def test_large_tables_of_the_claimed_size_are_read(tmp_path):
         assert (
             read_table(tmp_path / name).frame.astype(float).equals(frame.astype(float))
         )
-    wide = pd.DataFrame(np.zeros((2, 4000)), columns=[f"c{k}" for k in range(4000)])
+    wide = pd.DataFrame(np.zeros((2, 2000)), columns=[f"c{k}" for k in range(2000)])
     wide.to_csv(tmp_path / "wide.csv", index=False)
-    assert read_table(tmp_path / "wide.csv").frame.shape == (2, 4000)
+    assert read_table(tmp_path / "wide.csv").frame.shape == (2, 2000)
     # Reading a column takes half a millisecond.
     assert sizes.COLUMNS > 20_000
 

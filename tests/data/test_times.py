@@ -126,7 +126,7 @@ def test_rows_have_the_same_times_alone_in_files_in_frames_and_as_json(
     np.testing.assert_allclose(alone[0], expected[0], atol=1e-8)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".xlsx"])
 @pytest.mark.parametrize("form", FORMATS)
 def test_training_rows_have_the_same_times_in_files_and_frames(tmp_path, form, suffix):
