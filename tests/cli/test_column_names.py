@@ -81,6 +81,7 @@ def test_features_may_have_any_name(mtlrun, tmp_path, frame):
 
 
 @pytest.mark.slow
+@pytest.mark.every(2)
 @pytest.mark.parametrize("task", ["intercept", "task", "row", "index"])
 def test_the_task_column_may_have_any_name(mtlrun, tmp_path, frame, task):
     frame[task] = frame.pop("school")

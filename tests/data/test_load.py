@@ -4,6 +4,7 @@ of real files.
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -223,13 +224,17 @@ def test_variants_of_simulated_sets_use_existing_options(id: str) -> None:
         assert dataset_fingerprint(id, variant=name) != dataset_fingerprint(id)
 
 
+#: Keeps the data sets, which tests do not modify.
+load_real = functools.cache(load_dataset)
+
+
 @pytest.mark.data
 @pytest.mark.parametrize("id", REAL)
 def test_real_sets_match_their_cards(id: str) -> None:
     card = load_card(id)
     if not os.environ.get("MTLRUN_DATA") or missing_files(card):
         pytest.skip(f"MTLRUN_DATA does not hold {id}")
-    data = load_dataset(id)
+    data = load_real(id)
     assert [
         f
         for f in compare_statistics(data.statistics(), card.statistics)
@@ -243,7 +248,7 @@ def test_real_sets_match_their_cards(id: str) -> None:
 def test_delicious_has_the_published_statistics() -> None:
     if not os.environ.get("MTLRUN_DATA") or missing_files(load_card("delicious")):
         pytest.skip("MTLRUN_DATA does not hold delicious")
-    data = load_dataset("delicious")
+    data = load_real("delicious")
     assert "TAG_m'usica" in data.tasks
     assert "TAG_musica" in data.tasks
     ((train, test),) = data.splits["mulan"]
