@@ -58,9 +58,9 @@ COST_COLUMNS = (
     "seconds_search",
     *SOLVER_COLUMNS,
 )
-#: Entries of a row that are no columns: label of the data set, which includes the value
-#: of the axis of a sweep; metric -> values of the tasks; counts of the record.
-NO_COLUMNS = ("place", "tasks", "counts")
+#: Entries of a row that are no columns: metric -> values of the tasks; counts of the
+#: record.
+NO_COLUMNS = ("tasks", "counts")
 #: Columns at the end of the table.
 LAST_COLUMNS = ("key", "folder")
 #: Prefix of the columns of selected parameters.
@@ -203,7 +203,6 @@ def job_rows(run: Run, jobs: Iterable[ResultKey]) -> Iterator[_Row]:
             "dataset": axis.of,
             "value": axis.value,
             "method": job.method,
-            "place": job.dataset,
             "trial": job.trial,
             "key": job.key,
             **_record_entries(run.records.get(job.key)),

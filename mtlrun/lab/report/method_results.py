@@ -17,7 +17,7 @@ from mtlrun.lab.report.frames import (
     PARAM_PREFIX,
     job_rows,
 )
-from mtlrun.lab.report.run import MISSING, Run, results_of
+from mtlrun.lab.report.run import MISSING, Run, jobs_of, results_of
 from mtlrun.parallel.status import DIVERGED, DONE, FAILED, NOT_CONVERGED, OK, TIMEOUT
 from mtlrun.show.quantities import PARALLEL
 from mtlrun.stats import std
@@ -194,11 +194,12 @@ class MethodResult:
 
     def tasks(self, metric: str) -> dict[int, list[float | None]]:
         """Return the values of the tasks by trial."""
-        return {
-            job["trial"]: list(job["tasks"][metric])
-            for job in self.done
-            if metric in job["tasks"]
-        }
+        values_by_trial = {}
+        for job in self.done:
+            values = job["tasks"].get(metric)
+            if values is not None:
+                values_by_trial[job["trial"]] = list(values)
+        return values_by_trial
 
     def of_task(self, task: str) -> MethodResult | None:
         """Return the result restricted to a task; None if its name is unknown.
@@ -222,21 +223,17 @@ def method_results(run: Run) -> list[MethodResult]:
     if run.spec.is_analysis:
         # Analyses may measure seconds, of which each repeat counts.
         medians = ()
-    jobs = defaultdict(list)
-    for row in job_rows(run, run.planned):
-        jobs[row["place"], row["method"]].append(row)
     results = []
     for dataset, method in product(run.datasets, run.methods):
-        if (dataset, method) not in jobs:
+        jobs = list(job_rows(run, jobs_of(run, dataset, method)))
+        if not jobs:
             continue
         tasks = run.datasets[dataset].tasks
         for record in results_of(run, dataset, method):
             # The last record that has names counts.
             tasks = record.result.get("tasks") or tasks
         names = list(map(str, tasks))
-        results.append(
-            MethodResult(dataset, method, jobs[dataset, method], names, medians)
-        )
+        results.append(MethodResult(dataset, method, jobs, names, medians))
     baselines = {r.dataset: r for r in results if r.method == run.baseline}
     for result in results:
         result.base = baselines.get(result.dataset)
