@@ -100,6 +100,8 @@ def test_the_column_space_is_orthonormal_with_the_right_rank():
     assert U.shape == (6, 2)
     assert_allclose(U.T @ U, np.eye(2), atol=1e-12)
     assert_allclose(U @ (U.T @ L), L, atol=1e-12)
+    # In any units.
+    assert column_space(1e-9 * L).shape == (6, 2)
     assert column_space(np.zeros((6, 4))).shape == (6, 0)
 
 

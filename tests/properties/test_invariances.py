@@ -376,7 +376,7 @@ def groups_of(case, is_settled):
 
 
 #: Of the trials of settled methods, one in so many runs without ``--all-pairs``.
-SETTLED_PER_RUN = 6
+SETTLED_PER_RUN = 3
 
 
 def trials(settled_methods):

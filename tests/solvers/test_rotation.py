@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from mtlrun.errors import MemoryLimitError
+from mtlrun.penalties.norms import SquaredFrobenius
 from mtlrun.problem.rotation import SharedRotation, TaskRotation, prepare
 from mtlrun.problem.taskdata import TaskData
 
@@ -46,6 +47,18 @@ def test_the_squared_loss_is_diagonal_in_the_coordinates(small, layout, fit_inte
         for t, (X, y) in enumerate(designs(data, fit_intercept))
     ]
     assert_allclose(fitted, expected, rtol=1e-10)
+
+
+@pytest.mark.cover
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+def test_ridge_has_no_gap_in_the_coordinates(small, layout, fit_intercept, scale):
+    rotation = prepare(small.make(layout), fit_intercept)
+    q = scale * rotation.cross / (scale * rotation.squares + 3.0)
+    optimum = scale * rotation.value(q) + 1.5 * np.sum(q**2)
+    dual = rotation.dual(q, [SquaredFrobenius(3.0)], scale)
+    assert dual == pytest.approx(optimum, rel=1e-9)
 
 
 @pytest.mark.cover
