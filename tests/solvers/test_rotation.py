@@ -59,6 +59,8 @@ def test_ridge_has_no_gap_in_the_coordinates(small, layout, fit_intercept, scale
     optimum = scale * rotation.value(q) + 1.5 * np.sum(q**2)
     dual = rotation.dual(q, [SquaredFrobenius(3.0)], scale)
     assert dual == pytest.approx(optimum, rel=1e-9)
+    least = 0.5 * scale * rotation.unexplained
+    assert rotation.dual(q, [SquaredFrobenius(0.0)], scale) == pytest.approx(least)
 
 
 @pytest.mark.cover
