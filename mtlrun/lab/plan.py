@@ -901,9 +901,8 @@ def scale_warnings(plan: Plan) -> list[str]:
     for name, job in jobs.items():
         reference = job.dataset
         assert reference is not None
-        data = loaded(
-            name, canonical_json(reference.options), reference.fingerprint, data_dir
-        )
+        options = canonical_json(reference.options)
+        data = loaded(name, options, reference.fingerprint, data_dir)
         if data.strings:
             continue
         ratio = scale_ratio(data.X)

@@ -103,9 +103,8 @@ def train(
     dataset = load_dataset(dataset_spec.id, data_dir=data_dir, **dataset_spec.options)
     check_training(training, dataset)
     progress = progress or Progress()
-    for line in alarm_lines(
-        loaded_findings(dataset, data_dir=data_dir, **dataset_spec.options)
-    ):
+    oddities = loaded_findings(dataset, data_dir=data_dir, **dataset_spec.options)
+    for line in alarm_lines(oddities):
         progress.message(line)
     runner = Runner(
         # Jobs that run in this process need not load the data set again.

@@ -215,9 +215,9 @@ def test_an_interrupted_comparison_of_a_folder_goes_on(mtlrun, rows, tmp_path, n
 
     assert "rows per second" in interrupted(int(n_jobs))
     kept = times_in(folder, "sums-*/*")
-    said = interrupted(1)
-    assert "are used" in said
-    assert "rows per second" not in said
+    printed = interrupted(1)
+    assert "are used" in printed
+    assert "rows per second" not in printed
     # Neither sums nor fits are computed again.
     assert times_in(folder, "sums-*/*") == kept
     result = mtlrun(*command, "-o", "out")

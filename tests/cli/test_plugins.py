@@ -101,7 +101,7 @@ def printed(tmp_path_factory):
     table["task"], table["y"] = np.repeat(["u", "v"], 30), table.a + rng.normal(size=60)
     table.to_csv(folder / "rows.csv", index=False)
     arguments = [(words.split(), variables) for words, variables in COMMANDS.values()]
-    # The other entries may be those of a checkout that is not installed.
+    # PYTHONPATH may name a checkout that is not installed.
     path = filter(None, [str(package.parent), os.environ.get("PYTHONPATH")])
     result = subprocess.run(
         [sys.executable, "-c", RUN, json.dumps(arguments)],

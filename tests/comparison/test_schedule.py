@@ -380,6 +380,19 @@ def test_one_split_in_time_uses_all_training_rows(monkeypatch):
     assert "training rows:" not in result.board.answer.headline
 
 
+@pytest.mark.slow
+def test_a_budget_does_not_change_any_score(monkeypatch):
+    monkeypatch.setattr(compare_module, "SLOWDOWN", 1e9)
+    unlimited = mtlrun.compare(schools(), methods=["GraphMTL"], **QUICK)
+    timed = mtlrun.compare(schools(), methods=["GraphMTL"], budget=100, **QUICK)
+    assert unlimited.verdict == timed.verdict
+    assert unlimited.saved == timed.saved
+    assert not timed.board.left_out
+    assert {e.label: e.scores for e in unlimited.board.entries} == {
+        e.label: e.scores for e in timed.board.entries
+    }
+
+
 def test_training_rows_are_thinned_where_one_split_with_all_takes_too_long():
     result = mtlrun.compare(schools(n=800), methods=["GraphMTL"], budget=1e-6, **QUICK)
     # Half of 2,400 rows are the smallest part with 1,000 rows.

@@ -54,7 +54,7 @@ ROLES = {
 #: Trained models: one for each kind of targets, and one that estimates variances from
 #: the rows
 TRAINED = [(kind, IndependentRidge) for kind in KINDS] + [("numbers", HierarchicalMTL)]
-#: The containers are tried in so many groups, each with the same tables.
+#: Number of groups of containers. Those of a group share their tables.
 N_GROUPS = 3
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 pytest.importorskip("polars")
@@ -154,15 +154,15 @@ def check_container(
     expected: dict[str, Any],
 ) -> None:
     """Compare a table that was read from a container with its frame."""
-    if (
-        table.sparse is not None and frame.gaps.isna().any()
-    ):  # Sparse rows cannot have missing values.
+    # Sparse rows cannot have missing values.
+    if table.sparse is not None and frame.gaps.isna().any():
         with pytest.raises(DataError):
             make_dataset(table, ROLES[kind])
         return
     try:
         actual = by_name(make_dataset(table, ROLES[kind]))
-    except DataError:  # 1,5 beside the text 1.10: the decimal mark is ambiguous.
+    except DataError:
+        # Beside the text 1.10, the decimal mark of 1,5 is ambiguous.
         assert container == ".comma.csv"
         assert (
             frame.astype(str)[["task", "word", "group"]]

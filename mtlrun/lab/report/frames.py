@@ -58,8 +58,7 @@ COST_COLUMNS = (
     "seconds_search",
     *SOLVER_COLUMNS,
 )
-#: Entries of a row that are no columns: metric -> values of the tasks; counts of the
-#: record.
+#: Entries of a row that are not columns: values of the tasks by metric, and counts.
 NO_COLUMNS = ("tasks", "counts")
 #: Columns at the end of the table.
 LAST_COLUMNS = ("key", "folder")
